@@ -1,6 +1,6 @@
-"""Record a real MySQL on which reports fill the processor at the busiest hour.
+"""Record a real server on which reports fill the processor at the busiest hour.
 
-    python bench/record_reports.py FILE
+    python bench/record_reports.py [--flavour mysql|mariadb] FILE
 
 The server has one processor, as in `real_servers.py`. Point reads of an open loop rise and fall six
 times, up to half of what their connections can get, and beside the last three tops two sessions run
@@ -8,9 +8,9 @@ reports over and over. `FILE` (.json.gz) has the agent's intervals, and that thr
 after them, as the peaks.
 """
 
+import argparse
 import gzip
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +60,11 @@ def reports(server: PrivateServer) -> Iterator[threading.Event]:
 
 def main() -> None:
     """Record, and write the file."""
-    with loaded_server("mysql", "points") as (server, workload, title):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--flavour", choices=("mysql", "mariadb"), default="mysql")
+    parser.add_argument("file", type=Path)
+    args = parser.parse_args()
+    with loaded_server(args.flavour, "points") as (server, workload, title):
         per_event, best = closed_loop(server, workload, MOMENT, workload.connections)
         arrivals = OVERLOAD * best.throughput / per_event
         peak = overload(server, workload, MOMENT, arrivals).throughput
@@ -75,7 +79,7 @@ def main() -> None:
             rows = [row._asdict() for row in window_of(agent).as_intervals]
         peaks = [peak, overload(server, workload, MOMENT, arrivals).throughput]
     text = json.dumps({"name": f"{title}, and reports", "peaks": peaks, "intervals": rows})
-    Path(sys.argv[1]).write_bytes(gzip.compress(text.encode(), mtime=0))
+    args.file.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ NAMES = {
     "Innodb_data_written": "innodb_written_bytes",
     "Innodb_data_reads": "innodb_reads",
     "Innodb_data_writes": "innodb_writes",
-    "Innodb_rows_read": "innodb_rows_read",
+    "Innodb_rows_read": "innodb_rows_read",  # not of MariaDB, see HANDLER_READS
     "Innodb_rows_inserted": "innodb_rows_inserted",
     "Innodb_rows_updated": "innodb_rows_updated",
     "Innodb_rows_deleted": "innodb_rows_deleted",
@@ -49,24 +49,30 @@ NAMES = {
 """The server's names and the agent's. All are counters, except threads_*, replicas_connected,
 checkpoint_* and *_pending_*."""
 
+ROWS_READ, HANDLER_ROWS = "innodb_rows_read", "handler_rows_read"
+HANDLER_READS = tuple(f"handler_read_{kind}" for kind in ("key", "next", "prev", "rnd_next"))
+"""Rows that statements look up, or read one after the other, of any engine and of temporary tables:
+MariaDB 10.6 and later count none of InnoDB's alone. They grow while a statement runs."""
+
 KEYS = {name.lower().encode(): (name, key) for name, key in NAMES.items()}
 """By the name in lower case: MariaDB's table has other cases than SHOW."""
 FLUSHED, FIRST_FLUSHED = "uptime_since_flush", (11, 5)
 """From this version of MariaDB on FLUSH GLOBAL STATUS takes back what ended sessions have counted;
 elsewhere FLUSH STATUS takes nothing back from what is read here."""
 REQUIRED = ("questions", "threads_running", "uptime")
-WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
-SHOW = f"SHOW GLOBAL STATUS {WANTED}"
+SHOW = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
+    ", ".join(f"'{name}'" for name in NAMES)
+)
 TIME = "Time"
 """Name of the server's clock among what is read with the status."""
-SELECT = f"SELECT VARIABLE_NAME, VARIABLE_VALUE, {{added}} FROM {{table}} {WANTED}"  # noqa: S608  (constants only)
+SELECT = "SELECT VARIABLE_NAME, VARIABLE_VALUE, {} FROM {} WHERE Variable_name IN ({})"
 """All rows have the same `added` columns: rows of their own would cost the server more."""
 TABLE_MYSQL = "performance_schema.global_status"
 TABLE_MARIADB = "information_schema.GLOBAL_STATUS"
 """Its variable names are in capitals."""
 SETTINGS = ("max_connections", "innodb_thread_concurrency")
 """Variables that limit the server; some servers have no InnoDB threads."""
-LIMITS = ResultLimits(columns=2, rows=len(NAMES), bytes=8192)
+LIMITS = ResultLimits(columns=2, rows=len(NAMES) + len(HANDLER_READS), bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
@@ -84,8 +90,12 @@ def prepare(connection: Connection) -> Prepared:
     def read() -> Values:
         """Read the counters, the limits in force and the server's clock."""
         (rows, of_all), clock = with_clock(ask, lambda answer: answer[1].get(TIME))
-        found = [(KEYS.get((row[0] or b"").lower()), row[1]) for row in rows]
-        values = {known[1]: number(known[0], value) for known, value in found if known}
+        status = {(row[0] or b"").lower(): row[1] for row in rows}
+        known = [(KEYS[name], value) for name, value in status.items() if name in KEYS]
+        values = {key: number(name, value) for (name, key), value in known}
+        if ROWS_READ not in values and connection.is_mariadb:
+            read_rows = (number(name, status.get(name.encode()) or "0") for name in HANDLER_READS)
+            values[HANDLER_ROWS] = sum(read_rows)
         if not is_flushed:
             values.pop(FLUSHED, None)
         missing = [name for name in REQUIRED if name not in values]
@@ -117,8 +127,11 @@ def _added_columns(connection: Connection) -> Mapping[str, str]:
 def _status_query(connection: Connection, added: Collection[str]) -> str:
     if not added:
         return SHOW
-    table = TABLE_MARIADB if connection.is_mariadb else TABLE_MYSQL
-    return SELECT.format(table=table, added=", ".join(added))
+    if connection.is_mariadb:
+        table, names = TABLE_MARIADB, (*NAMES, *HANDLER_READS)
+    else:
+        table, names = TABLE_MYSQL, tuple(NAMES)
+    return SELECT.format(", ".join(added), table, ", ".join(f"'{name}'" for name in names))
 
 
 def _limits(settings: Values, values: Values) -> dict[str, float]:

@@ -158,13 +158,14 @@ def test_without_rows_or_others_at_such_a_load_nothing_is_left_out() -> None:
     assert find_heavier_mix(seen.select(SECOND & (WAVE > 0.85))) is None
 
 
-def test_reports_on_a_real_mysql_are_not_the_end() -> None:
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_reports_on_a_real_server_are_not_the_end(flavour: str) -> None:
     """From the first report on the interval holds the peak; by the processor alone it never does.
 
     While they run for long they may be the present mix, whose capacity is less: that is doubted.
     `bench/record_reports.py` has recorded it: point reads up to half of their peak.
     """
-    recording = saved(FIXTURES / "reports" / "mysql.json.gz")
+    recording = saved(FIXTURES / "reports" / f"{flavour}.json.gz")
     rows = [interval_of(row) for row in recording["intervals"]]
     peak = float(np.mean(recording["peaks"]))
     for until in range(88, len(rows) + 1, 6):
@@ -183,10 +184,10 @@ def test_reports_on_a_real_mysql_are_not_the_end() -> None:
 
 
 @pytest.mark.live
-def test_the_rows_of_a_report_count_while_it_runs(mysql_server: PrivateServer) -> None:
+def test_the_rows_of_a_report_count_while_it_runs(server: PrivateServer) -> None:
     """A report of many intervals shows in each of them, not only when it ends."""
     run_as_root(
-        mysql_server,
+        server,
         "DROP DATABASE IF EXISTS reports",
         "CREATE DATABASE reports",
         "CREATE TABLE reports.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
@@ -198,7 +199,7 @@ def test_the_rows_of_a_report_count_while_it_runs(mysql_server: PrivateServer) -
         """Look up a row for each of millions; it is killed before it ends."""
         with suppress(pymysql.Error):
             run_as_root(
-                mysql_server,
+                server,
                 "SELECT COUNT(*) AS report FROM reports.t a"
                 " JOIN reports.t b ON b.id BETWEEN a.id - 16000 AND a.id"
                 " JOIN reports.t c ON c.id = b.id",
@@ -208,10 +209,10 @@ def test_the_rows_of_a_report_count_while_it_runs(mysql_server: PrivateServer) -
         window = window_of(agent)
         return ROWS_READ in window.rates and int(np.sum(window[ROWS_READ] > 1000.0)) >= 3
 
-    with watched(mysql_server, 2.0) as agent:
+    with watched(server, 2.0) as agent:
         running = threading.Thread(target=report)
         running.start()
         wait_until("three intervals with its rows", intervals_with_its_rows, 60.0)
-        (found,) = run_as_root(mysql_server, RUNNING_REPORTS)
-        run_as_root(mysql_server, f"KILL {found[0]}")
+        (found,) = run_as_root(server, RUNNING_REPORTS)
+        run_as_root(server, f"KILL {found[0]}")
         running.join()

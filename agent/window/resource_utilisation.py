@@ -61,6 +61,8 @@ first: without a binary log MySQL writes its redo log for nearly each of them, a
 many."""
 ROWS_READ = f"rows_read{RATE}"
 """Rows that statements read, per second: it is counted while they run, and waiting adds none."""
+ROW_COUNTERS = ("innodb_rows_read", "handler_rows_read")
+"""MySQL's and MariaDB's."""
 SETTING_LIMITS = {CONNECTIONS, INNODB_THREADS, REDO_LOG}
 """Limits that the server's settings impose."""
 AGENT_CONNECTIONS = 1
@@ -238,8 +240,9 @@ def _server_limits(status: SampleColumns, statement_time: Array) -> Iterator[Nam
     for name, counter in LOG_RATES.items():
         if counter in status.names:
             yield name, status.rate(counter)
-    if "innodb_rows_read" in status.names:
-        yield ROWS_READ, status.rate("innodb_rows_read")
+    for counter in ROW_COUNTERS:
+        if counter in status.names:
+            yield ROWS_READ, status.rate(counter)
 
 
 def _share(used: Array, limit: Array) -> Array:
