@@ -169,7 +169,7 @@ def test_one_document_is_computed_at_a_time(path: str, monkeypatch: pytest.Monke
 
 
 def test_it_is_served_for_all_or_for_named_targets() -> None:
-    """An unknown name is reported."""
+    """An unknown name, of a target or a field, is reported."""
     there = [snapshot(True), known(with_a_pile_up())]
     with listening(*there) as server:
         path = "/api/v1/snapshot"
@@ -177,8 +177,10 @@ def test_it_is_served_for_all_or_for_named_targets() -> None:
         one = ask(server.server_port, f"{path}?target={quote('db<1>')}")[2]
         missing = ask(server.server_port, f"{path}?target=db&target=nobody")
         empty = ask(server.server_port, f"{path}?target=")
+        misspelt = ask(server.server_port, f"{path}?targt=db")
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert [target["target"] for target in json.loads(body)["targets"]] == ["db", "db<1>"]
     assert [target["target"] for target in json.loads(one)["targets"]] == ["db<1>"]
     for status, _, text in (missing, empty):
         assert (status, text) == (404, "404 no such target\n")
+    assert misspelt[::2] == (400, "400 targt: unknown field; allowed is target\n")

@@ -34,6 +34,7 @@ from agent.web.http_request_handler import (
     StartResponse,
 )
 from agent.web.marker_requests import MARKERS, MarkerRequests
+from agent.web.query_fields import refuse_unknown
 from agent.web.reloading_config import LoadedWebConfig
 from agent.web.shared_responses import SerialExecution, SharedResponses
 
@@ -148,7 +149,12 @@ class Pages:
     def _snapshot(self, environ: Environ) -> Response:
         """Return the snapshots of all targets, or of those that the query names: `?target=NAME`."""
         query = environ.get("QUERY_STRING", "")
-        wanted = parse_qs(query, keep_blank_values=True).get("target")
+        fields = parse_qs(query, keep_blank_values=True)
+        try:
+            refuse_unknown(fields, ("target",))
+        except ValueError as error:
+            return bad_request(str(error))
+        wanted = fields.get("target")
         if wanted is None:
             body = self._shared.get("snapshot", lambda: self._snapshots_json(self._snapshots()))
             return HTTPStatus.OK, JSON, body
