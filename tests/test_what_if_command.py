@@ -145,8 +145,17 @@ def test_an_unknown_prediction_has_a_reason_and_no_number(server: WebServer) -> 
         assert found["then"]["capacity"] is found["then"]["residence_time"] is None
         assert found["doubts"] == ["no load yet"]
         assert asked(new, ("cores", "8"))[1].startswith("400 cores: how many processors")
+
+
+def test_of_several_targets_the_names_are_listed() -> None:
+    """Of many the first ones."""
+    question = "400 target: give the name of one target; known are "
     with listening(snapshot(True), watched()) as two:
-        assert asked(two)[0] == 400
+        assert asked(two) == (400, f"{question}db, db<1>\n")
+    many = [replace(snapshot(True), target=f"db{k:02}") for k in range(12)]
+    with listening(*many) as fleet:
+        first = ", ".join(f"db{k:02}" for k in range(10))
+        assert asked(fleet) == (400, f"{question}{first} and 2 more\n")
 
 
 def test_a_login_is_required_as_for_the_pages(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ METHODS = {RELOAD: ("POST", "PUT"), MARKERS: ("GET", "HEAD", "POST")}
 """Allowed methods of the paths that change something; all others are read with GET or HEAD."""
 WHAT_IF = "/api/v1/what-if"
 MAX_FIELDS = 40  # of a query string
+MAX_NAMED = 10  # targets in a message
 RELOAD_PAUSE = 3.0  # times a reload's duration: a flood of them takes at most a quarter of the time
 MIN_RELOAD_SECONDS = 1.0
 """Minimum seconds between two reloads: a quarter of the time is too much of an interpreter that all
@@ -183,12 +184,13 @@ class Pages:
             )
         except ValueError:
             return bad_request(f"the query string has more than {MAX_FIELDS} fields")
-        names = fields.pop("target", [])
-        known = [s for s in self._snapshots() if not names or s.target in names]
+        names, snapshots = fields.pop("target", []), list(self._snapshots())
+        known = [s for s in snapshots if not names or s.target in names]
         if not known:
             return NO_SUCH_TARGET
         if len(known) > 1 or len(names) > 1:
-            return bad_request("target: give the name of one target")
+            there = _names_text([s.target for s in snapshots])
+            return bad_request(f"target: give the name of one target; known are {there}")
         return self._turns.run(lambda: self._what_if_response(known[0], fields))
 
     def _what_if_response(self, known: Snapshot, fields: Mapping[str, list[str]]) -> Response:
@@ -244,6 +246,12 @@ def _reload_response(problems: list[str]) -> Response:
         text = "\n".join(["failed to reload config:", *problems, ""])
         return HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, text.encode()
     return HTTPStatus.OK, TEXT, b""
+
+
+def _names_text(names: list[str]) -> str:
+    """Return the names in their order; of many the first ones, and how many more there are."""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(sorted(names)[:MAX_NAMED]) + more
 
 
 def _is_open_metrics(media_range: str) -> bool:
