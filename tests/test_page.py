@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
@@ -41,6 +42,15 @@ from agent.sampling.collector_health import CollectorHealth
 from agent.what_if.target_sla import sla_of
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
+from collectors.cpu_quota import REMEDY as CGROUP_REMEDY
+from collectors.digests import ENABLE_LOCK_WAITS
+from collectors.statement_totals import (
+    ENABLE_CONSUMER,
+    ENABLE_INSTRUMENTS,
+    ENABLE_PERFORMANCE_SCHEMA,
+    GRANT,
+)
+from collectors.transport_security import USE_SOCKET, USE_TLS
 from models.business_metric_headroom import UnitHeadroom, UnitReason
 from models.group.ntp_clock_filter import ClockOffset
 from models.trust import Trust
@@ -366,6 +376,27 @@ def test_absent_features_have_their_remedy() -> None:
     lack = Feature("statements", False, "it is off", "GRANT <x>")
     text = seen(replace(snapshot(), health=Health(True, "MySQL 9", 0, (), (lack,))))
     assert "Not available: statements: it is off remedy: GRANT <x>" in text
+
+
+@pytest.mark.parametrize(
+    ("remedy", "is_code"),
+    [
+        (GRANT, True),
+        (ENABLE_CONSUMER, True),
+        (ENABLE_INSTRUMENTS, True),
+        (ENABLE_LOCK_WAITS, True),
+        (ENABLE_PERFORMANCE_SCHEMA, False),
+        (USE_SOCKET, False),
+        (USE_TLS, False),
+        (CGROUP_REMEDY, False),
+    ],
+)
+def test_only_a_statement_is_shown_as_code(remedy: str, is_code: bool) -> None:
+    """A sentence in a typewriter's letters looks like something to paste."""
+    lack = Feature("statements", False, "it is off", remedy)
+    html = render([replace(snapshot(), health=Health(True, "MySQL 9", 0, (), (lack,)))], NOW)
+    assert (f"remedy: <code>{escape(remedy)}</code>" in html) == is_code
+    assert (f"remedy: {escape(remedy)}</li>" in html) != is_code
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])

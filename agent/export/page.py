@@ -44,6 +44,8 @@ STILL = "refresh=no"
 """Query string of the page that is not reloaded: a reload ends a selection, and folds what was
 unfolded."""
 COLLECTOR_COLUMNS = ("collector", "state", "took", "last read", "failures", "skipped", "last error")
+SQL_VERBS = ("GRANT ", "UPDATE ")
+"""How a remedy begins that is a statement; the others are sentences."""
 TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
@@ -262,11 +264,17 @@ def _missing_features(snapshot: Snapshot) -> str:
             missing.setdefault((feature.reason, feature.remedy), []).append(feature.name)
     items = "".join(
         f"<li>{escape(', '.join(names))}: {escape(reason)}"
-        + (f"<br>remedy: <code>{escape(remedy)}</code>" if remedy else "")
+        + (f"<br>remedy: {_remedy(remedy)}" if remedy else "")
         + "</li>"
         for (reason, remedy), names in missing.items()
     )
     return f"<p>Not available:</p><ul>{items}</ul>" if items else ""
+
+
+def _remedy(remedy: str) -> str:
+    """Return the remedy, as code if it is an SQL statement to copy."""
+    text = escape(remedy)
+    return f"<code>{text}</code>" if remedy.startswith(SQL_VERBS) else text
 
 
 def _collectors(snapshot: Snapshot, now: float) -> str:
