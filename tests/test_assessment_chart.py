@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from law_windows import WAVES, interval, intervals, known, seen_at, with_resources
 
-from agent.export.assessment_chart import ORANGE, render_chart
+from agent.export.assessment_chart import render_chart
+from agent.export.page_colours import ORANGE_50
 from agent.window.intervals import Interval
 from models.arrays import Array
 from models.capacity.result import Capacity
@@ -78,13 +79,13 @@ def test_the_capacity_is_a_level_with_its_interval() -> None:
     for upper in (capacity.upper, None):
         svg = chart(rows, replace(capacity, upper=upper))
         _, up = ticks(svg)
-        [level] = [one for one in svg.iter("line") if one.get("stroke") == ORANGE]
+        [level] = [one for one in svg.iter("line") if one.get("stroke") == ORANGE_50]
         assert values(up, numbers(level, "y1", "y2")) == pytest.approx([capacity.value] * 2, abs=30)
         [(top, height)] = [numbers(one, "y", "height") for one in svg.iter("rect")]
         assert values(up, [top + height]) == pytest.approx([capacity.lower], abs=30)
         assert top == 12.0 if upper is None else values(up, [top]) == pytest.approx([upper], abs=30)
     unknown = chart(rows, replace(capacity, trust=Trust.NOT_IDENTIFIABLE))
-    assert not [one for one in unknown.iter("line") if one.get("stroke") == ORANGE]
+    assert not [one for one in unknown.iter("line") if one.get("stroke") == ORANGE_50]
 
 
 @pytest.mark.parametrize("most", [0.7, 1.0, 1.6, 2.4, 4.0, 5.5, 8.0, 900.0])

@@ -23,6 +23,7 @@ from agent.assessment.deploy_markers import MAX_MARKERS, MAX_NAME_LENGTH, Marker
 from agent.cli import main
 from agent.config.settings import Config
 from agent.export.page import render
+from agent.export.page_colours import BLUE_60
 from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
 from agent.history.open_database import open_to_read, open_to_write
 from agent.history.store import Store
@@ -266,10 +267,11 @@ def test_the_page_shows_markers_with_the_compare_command() -> None:
     found = known(intervals(RISING))
     assert found.assessed.intervals is not None
     middle = float(found.assessed.intervals.at[len(found.assessed.intervals) // 2])
-    assert 'fill="#3b82c4" opacity' not in render([found], found.at)
+    blue = f'<circle [^>]*fill="{BLUE_60}"'
+    assert not re.search(blue, render([found], found.at))
     marked = replace(found, markers=(Marker(middle, "a <b> 'c'", "db"),))
     page = render([marked], found.at, history="/var/lib/it's/history.db")
-    assert page.count('fill="#3b82c4" opacity') == pytest.approx(len(RISING) / 2, abs=3)
+    assert len(re.findall(blue, page)) == pytest.approx(len(RISING) / 2, abs=3)
     assert "<li>a &lt;b&gt; " in page
     assert "<p>Deploy markers (points since a &lt;b&gt; &#x27;c&#x27; are blue):</p>" in page
     words = f"&#x27; --target db --around {middle:.3f}</code>"

@@ -12,6 +12,7 @@ import numpy as np
 from agent.assessment.assessed_intervals import AssessedIntervals, Disposition
 from agent.assessment.deploy_markers import Marker
 from agent.export.number_formats import format_number
+from agent.export.page_colours import BLUE_60, GREEN_50, ORANGE_50, RED_60
 from agent.support.counted import counted
 from models.arrays import Array
 from models.capacity.result import Capacity
@@ -21,7 +22,8 @@ from models.usl.fit import UslFit
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, BOTTOM, TOP = 64, 16, 34, 12
 MAX_ABOVE = 2.0  # multiple of the greatest throughput seen up to which a capacity is shown
-BLUE, ORANGE, RED, GREEN = "#3b82c4", "#d9730d", "#c4453b", "#2f8f4e"
+FAINT = "0.15"
+"""Opacity of what is only context: grid lines, the interval's area, points of other workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,10 @@ def render_chart(
         _dots(
             frame,
             *points.concurrency_and_throughput(Disposition.OTHER_WORKLOAD),
-            'fill="currentColor" opacity=".15"',
+            f'fill="currentColor" opacity="{FAINT}"',
         ),
-        _dots(frame, n[~later], x[~later], 'fill="currentColor" opacity=".45"'),
-        _dots(frame, n[later], x[later], f'fill="{BLUE}" opacity=".7"'),
+        _dots(frame, n[~later], x[~later], 'fill="currentColor" opacity=".5"'),
+        _dots(frame, n[later], x[later], f'fill="{BLUE_60}"'),
         _crosses(frame, *points.concurrency_and_throughput(Disposition.OUTLIER)),
         _curve(frame, at, curve) if law else "",
         _peak(frame, law) if law else "",
@@ -109,12 +111,12 @@ def _crosses(frame: _Frame, n: Array, x: Array) -> str:
     if not strokes:
         return ""
     title = "<title>left out as an outlier</title>"
-    return f'<path d="{"".join(strokes)}" fill="none" stroke="{RED}">{title}</path>'
+    return f'<path d="{"".join(strokes)}" fill="none" stroke="{RED_60}">{title}</path>'
 
 
 def _curve(frame: _Frame, at: Array, curve: Array) -> str:
     line = " ".join(f"{px},{py}" for px, py in (frame.pixel(a, b) for a, b in _pairs(at, curve)))
-    return f'<polyline points="{line}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
+    return f'<polyline points="{line}" fill="none" stroke="{BLUE_60}" stroke-width="2"/>'
 
 
 def _capacity_level(frame: _Frame, capacity: Capacity) -> str:
@@ -127,10 +129,10 @@ def _capacity_level(frame: _Frame, capacity: Capacity) -> str:
     top, floor = (frame.pixel(0.0, bound)[1] for bound in (min(high, frame.top), low))
     band = (
         f'<rect x="{LEFT}" y="{top}" width="{WIDTH - RIGHT - LEFT}" height="{floor - top:.1f}"'
-        f' fill="{ORANGE}" opacity=".12"><title>90 % interval of the capacity</title></rect>'
+        f' fill="{ORANGE_50}" opacity="{FAINT}"><title>90 % interval of the capacity</title></rect>'
     )
     level = (
-        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="{ORANGE}"'
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="{ORANGE_50}"'
         ' stroke-dasharray="6 4"/>'
     )
     return band + level + _text(WIDTH - RIGHT, top - 5, "capacity", "end")
@@ -141,7 +143,7 @@ def _peak(frame: _Frame, fit: UslFit) -> str:
         return ""
     px, py = frame.pixel(fit.n_max, fit.x_max)
     is_trusted = fit.trust is Trust.TRUSTED
-    style = f'fill="{ORANGE}"' if is_trusted else f'fill="none" stroke="{ORANGE}"'
+    style = f'fill="{ORANGE_50}"' if is_trusted else f'fill="none" stroke="{ORANGE_50}"'
     name = "USL peak" if is_trusted else "perhaps the USL peak"
     return _circle(px, py, 5, style) + _text(px, py + 18, name, "middle")
 
@@ -150,7 +152,7 @@ def _present_load(frame: _Frame, now: tuple[float, float] | None) -> str:
     if now is None:
         return ""
     px, py = frame.pixel(*now)
-    ring = _circle(px, py, 6, f'fill="none" stroke="{GREEN}" stroke-width="2"')
+    ring = _circle(px, py, 6, f'fill="none" stroke="{GREEN_50}" stroke-width="2"')
     return ring + _text(px, py + 20, "now", "middle")
 
 
@@ -172,7 +174,7 @@ def _axes(frame: _Frame) -> str:
         parts.append(_text(LEFT - 6, py + 4, format_number(x), "end"))
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="currentColor"'
-            ' opacity=".12"/>'
+            f' opacity="{FAINT}"/>'
         )
     parts.append(_text((LEFT + WIDTH) / 2, HEIGHT - 3, "concurrency (threads)", "middle"))
     parts.append(_text(LEFT + 4, TOP + 2, "queries/s", "start"))

@@ -6,17 +6,26 @@ from html import escape
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.number_formats import whole_percent
+from agent.export.page_colours import (
+    BLUE_60,
+    CYAN_50,
+    GRAY_60,
+    GREEN_50,
+    MAGENTA_50,
+    ORANGE_50,
+    ORANGE_60,
+)
 from agent.export.time_split_report import LIMITS, NAMES, doubt_texts, parts_text
 from models.time_split.time_parts import TimePart, TimeSplit
 
 COLOURS = {
-    TimePart.CPU: "#2f6fb3",
-    TimePart.PROCESSOR_QUEUE: "#8fb8e0",
-    TimePart.DISK_SEQUENTIAL: "#c28a1d",
-    TimePart.DISK_RANDOM: "#e3bb62",
-    TimePart.NETWORK: "#3f8f5b",
-    TimePart.LOCKS: "#b3453a",
-    TimePart.NOT_ALLOCATED: "#9aa5af",
+    TimePart.CPU: BLUE_60,
+    TimePart.PROCESSOR_QUEUE: CYAN_50,
+    TimePart.DISK_SEQUENTIAL: ORANGE_60,
+    TimePart.DISK_RANDOM: ORANGE_50,
+    TimePart.NETWORK: GREEN_50,
+    TimePart.LOCKS: MAGENTA_50,
+    TimePart.NOT_ALLOCATED: GRAY_60,
 }
 WIDTH, HEIGHT = 600, 18
 CLASS_WIDTH, CLASS_HEIGHT = 120, 12
