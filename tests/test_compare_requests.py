@@ -150,6 +150,8 @@ def test_a_marker_on_the_page_links_to_the_comparison(server: WebServer, recorde
     assert html.escape(TARGET) in page
     assert "<b>" not in page
     shown = Shown(page)
+    assert shown.rows[0][:3] == ["estimate", "verdict", "before"]
+    assert page.count('<th scope="col">') == len(shown.rows[0])
     rows = {row[0]: row for row in shown.rows}
     dearer = rows["shop.<b>aa, time of a call"]
     assert (dearer[1], dearer[2][:2]) == ("HIGHER", "4.")

@@ -7,6 +7,7 @@ from html import escape
 from html.parser import HTMLParser
 
 import pytest
+from known_classes import known_classes
 from law_windows import (
     SETTINGS,
     WAVES,
@@ -70,6 +71,13 @@ def snapshot(loads: Sequence[float] = (), up: bool | None = True, cpu: float = 0
     return assess(
         "db1", Window(rows), Health(up, "MySQL 9"), AssessmentState(), SETTINGS, now(400.0)
     )
+
+
+def everything_known() -> Snapshot:
+    """A target with resource limits, query classes and collectors."""
+    states = (CollectorHealth("status", success=True),)
+    known = snapshot([load / 4 for load in WAVES], cpu=1 / 4000)
+    return replace(known, health=Health(True, "MySQL 9", 0, states), classes=known_classes(NOW))
 
 
 class Nesting(HTMLParser):
@@ -346,17 +354,31 @@ def test_collectors_that_fail_are_named_above_their_table() -> None:
 
 
 def test_a_table_wider_than_the_screen_scrolls_by_itself() -> None:
-    """The page does not: on a phone its sentences stay as wide as the screen."""
-    [table] = re.findall(r"^table \{(.*)\}", STYLE, re.MULTILINE)
-    assert {"display: block", "overflow-x: auto"} <= {text.strip() for text in table.split(";")}
+    """Also from the keyboard; on a phone the page's sentences stay as wide as the screen."""
+    assert "\n.scroll { overflow-x: auto; }\n" in STYLE
+    tables = re.findall(r"(<[^>]*>)<table\b", render([everything_known()], NOW))
+    assert len(tables) == 3
+    area = '<div class="scroll" role="region" tabindex="0" aria-label="(.*) of db1">'
+    found = [re.fullmatch(area, before) for before in tables]
+    labels = {match[1] for match in found if match}
+    assert labels == {"resource limits", "query classes", "collectors"}
     assert "overflow-wrap: break-word" in STYLE  # a long name of a table or host
     assert "header * { overflow-wrap: anywhere; }" in STYLE  # a long name of a target
+
+
+def test_each_heading_is_of_a_column_and_has_a_text() -> None:
+    """A screen reader reads it before each cell of its column."""
+    html = render([everything_known()], NOW)
+    headings = re.findall("<th[^>]*>[^<]*</th>", html)
+    assert len(headings) >= 20
+    for heading in headings:
+        assert re.fullmatch('<th scope="col">[^<]+</th>', heading)
 
 
 def test_on_paper_a_table_does_not_scroll() -> None:
     """Columns beyond the edge would be missing."""
     [printed] = re.findall(r"@media print \{.*?\n\}", STYLE, re.DOTALL)
-    assert "  table { display: table;" in printed
+    assert "  .scroll { overflow: visible; }" in printed
     assert (
         "  .numbers td, .compared td:nth-child(-n+2) { min-width: 0; white-space: normal; }"
         in printed

@@ -8,6 +8,7 @@ from agent.config.durations import format_duration
 from agent.export.attribute_report import share_bar
 from agent.export.class_names import short_class_name
 from agent.export.number_formats import format_percent, format_seconds, whole_percent
+from agent.export.table_html import html_table
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassState, ResourceState
@@ -20,7 +21,7 @@ from models.time_split.time_parts import TimeSplit
 
 COLUMNS = (
     "query class",
-    "",
+    "share",
     "CPU",
     "rel. error",
     "time",
@@ -65,12 +66,12 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
         )
         for one in ranked
     )
-    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     period = (
         f"Queries of the last {format_duration(state.recent_seconds)}; older minutes count less."
     )
     caption = f'<p class="grey">{period}</p>'
-    return f'{caption}<table class="classes"><tr>{head}</tr>{rows}</table>{_cpu_note(cpu)}'
+    table = html_table(f"query classes of {snapshot.target}", COLUMNS, rows, "classes")
+    return f"{caption}{table}{_cpu_note(cpu)}"
 
 
 def _row(

@@ -6,20 +6,24 @@ from html import escape
 from agent.compare.comparison import Compared, Comparison
 from agent.export.comparison_rows import HEADER, known_rows, notes, period_text, row_cells
 from agent.export.page import STYLE
+from agent.export.table_html import html_table
+
+HEADINGS = ("estimate", *HEADER[1:-1], "verdict")
 
 
 def comparison_page(comparison: Comparison, json_path: str) -> str:
     """Return the whole page as HTML; `json_path` leads from it to the comparison as JSON."""
     sides = (("before", comparison.before), ("after", comparison.after))
     periods = "".join(f"<li>{name}: {escape(period_text(side))}</li>" for name, side in sides)
-    head = "".join(f"<th>{escape(name)}</th>" for name in _verdict_second(HEADER))
     rows = "".join(map(_row, known_rows(comparison)))
+    label = f"{comparison.target} before and after"
+    table = html_table(label, _verdict_second(HEADINGS), rows, "numbers compared")
     remarks = "".join(
         f"<p>{escape(note)}</p>" for note in (*notes(comparison), *comparison.source_notes)
     )
     return _document(
         f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"
-        f'<table class="numbers compared"><tr>{head}</tr>{rows}</table></section>'
+        f"{table}</section>"
         f'<p class="grey"><a href="./">all targets</a>, <a href="{escape(json_path)}">the same</a>'
         " as JSON</p>"
     )

@@ -11,6 +11,7 @@ from agent.export.number_formats import (
     format_seconds,
     whole_percent,
 )
+from agent.export.table_html import html_table
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.resource_and_limit import ResourceLimit
 from models.usl.posterior import CredibleInterval
@@ -45,8 +46,8 @@ def resource_limits_table(snapshot: Snapshot, now: float) -> str:
         _row(limit, used.get(limit.resource), capacity.shares.get(limit.resource))
         for limit in ordered
     )
-    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    return f'<table class="limits"><tr>{head}</tr>{rows}</table>{_cpu_source_line(load)}'
+    table = html_table(f"resource limits of {snapshot.target}", COLUMNS, rows, "limits")
+    return f"{table}{_cpu_source_line(load)}"
 
 
 def _cpu_source_line(load: Load | None) -> str:

@@ -28,6 +28,7 @@ from agent.export.limits_table_html import resource_limits_table
 from agent.export.markers_html import markers_section
 from agent.export.number_formats import format_number, whole_percent
 from agent.export.sla_sentences import sla_sentences
+from agent.export.table_html import html_table
 from agent.export.target_group_html import groups_section
 from agent.export.time_split_html import time_section
 from agent.groups.group_monitor import GroupState
@@ -285,8 +286,7 @@ def _collectors(snapshot: Snapshot, now: float) -> str:
         f"<td>{sum(c.failures.values())}</td><td>{c.skipped}</td><td>{escape(c.last_error)}</td></tr>"
         for c in snapshot.health.collectors
     )
-    head = "".join(f"<th>{name}</th>" for name in COLLECTOR_COLUMNS)
-    table = f"<table><tr>{head}</tr>{rows}</table>"
+    table = html_table(f"collectors of {snapshot.target}", COLLECTOR_COLUMNS, rows)
     failing = [c.name for c in snapshot.health.collectors if c.success is False]
     if not failing:
         return f"<details><summary>Collector status</summary>{table}</details>"

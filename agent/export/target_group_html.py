@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 from agent.export.number_formats import format_number, whole_percent
+from agent.export.table_html import html_table
 from agent.groups.group_monitor import GroupState
 from models.group.node_time_split import Layer, shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
@@ -36,12 +37,12 @@ def _group_section(state: GroupState, now: float) -> str:
         return f'<section>{title}<p class="lead">No interval of its targets yet.</p></section>'
     reasons = "".join(f"<li>{escape(reason.sentence)}</li>" for reason in summary.reasons)
     rows = "".join(_row(node, state) for node in summary.nodes)
-    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    table = html_table(f"nodes of group {state.name}", COLUMNS, rows, "numbers")
     lead = escape(group_sentences(summary) + layer_sentences(state))
     return (
         f'<section>{title}<p class="lead">{lead}</p>'
         + (f"<ul>{reasons}</ul>" if reasons else "")
-        + f'<table class="numbers"><tr>{head}</tr>{rows}</table>'
+        + table
         + (
             f'<p class="grey">{escape(scaling_sentence(state.scaling))}</p>'
             if state.scaling
