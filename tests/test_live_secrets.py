@@ -23,7 +23,7 @@ from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_unti
 from testbed.real.server_account import Account, least_account
 
 PATHS = (
-    *("/", "/metrics", "/api/v1/snapshot", "/api/v1/snapshot?target=db"),
+    *("/", "/?target=db", "/metrics", "/api/v1/snapshot", "/api/v1/snapshot?target=db"),
     *("/-/healthy", "/-/ready", "/-/reload", "/no-such-page"),
 )
 CLASSES = {"interval": "5s", "top": 200}

@@ -379,10 +379,8 @@ def test_on_paper_a_table_does_not_scroll() -> None:
     """Columns beyond the edge would be missing."""
     [printed] = re.findall(r"@media print \{.*?\n\}", STYLE, re.DOTALL)
     assert "  .scroll { overflow: visible; }" in printed
-    assert (
-        "  .numbers td, .compared td:nth-child(-n+2) { min-width: 0; white-space: normal; }"
-        in printed
-    )
+    cells = ".numbers td, .overview td, .compared td:nth-child(-n+2)"
+    assert f"  {cells} {{ min-width: 0; white-space: normal; }}" in printed
 
 
 def test_a_stale_fit_is_withheld_and_its_age_shown() -> None:

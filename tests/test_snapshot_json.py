@@ -19,6 +19,7 @@ from law_windows import WAVES, ZERO, interval, intervals, known, seen_at, with_r
 from web_clients import ask, listening, snapshot
 
 from agent.assessment.snapshot import AssessmentState, ForecastState, Health, Snapshot
+from agent.export import page
 from agent.export.snapshot_json import snapshots_as_json, snapshots_object
 from agent.web import application
 from agent.window.intervals import Interval
@@ -143,14 +144,18 @@ def test_every_key_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/snapshot", "/api/v1/snapshot?target=db%3C1%3E", "/api/v1/groups"]
+    "path",
+    [
+        *("/api/v1/snapshot", "/api/v1/snapshot?target=db%3C1%3E", "/api/v1/groups"),
+        "/?target=db%3C1%3E",
+    ],
 )
 def test_one_document_is_computed_at_a_time(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of requests leaves the interpreter to scrapes and samples."""
     at_once, most = 0, 0
     lock = threading.Lock()
 
-    def slow(*_: object) -> str:
+    def slow(*_: object, **__: object) -> str:
         nonlocal at_once, most
         with lock:
             at_once += 1
@@ -162,6 +167,7 @@ def test_one_document_is_computed_at_a_time(path: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(application, "snapshots_as_json", slow)
     monkeypatch.setattr(application, "groups_as_json", slow)
+    monkeypatch.setattr(page, "render_target", slow)
     with listening(snapshot(True)) as server, ThreadPoolExecutor(20) as clients:
         answers = list(clients.map(lambda _: ask(server.server_port, path), range(40)))
     assert [answer[::2] for answer in answers] == [(200, "{}")] * 40

@@ -54,14 +54,14 @@ def headline(capacity: Capacity, headroom: Headroom | None) -> str:
         )
         return f"The capacity of this server is not yet identifiable{bound}."
     left = "" if headroom is None else f" {headroom_sentence(headroom)}"
-    limit = f"the limit is {_likely_limits(capacity)}"
+    limit = f"the limit is {likely_limits(capacity)}"
     if capacity.trust is Trust.TRUSTED:
         return f"This server can do {format_number(capacity.value)} queries/s; {limit}.{left}"
     estimate = f"{format_number(capacity.value)} queries/s ({bounds(capacity)})"
     return f"This server can do about {estimate}; {limit}. This is only indicative.{left}"
 
 
-def _likely_limits(capacity: Capacity) -> str:
+def likely_limits(capacity: Capacity) -> str:
     """Return the most likely limit, or the two likeliest if none is clearly ahead."""
     likely = sorted(capacity.shares, key=lambda name: -capacity.shares[name])
     named = likely[:1] if capacity.shares[likely[0]] >= MIN_CLEAR_SHARE else likely[:2]

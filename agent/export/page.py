@@ -1,53 +1,47 @@
-"""The HTML page: for every target sentences first, then numbers, tables and a chart."""
+"""The HTML page: an overview, and for each target sentences, numbers, tables and a chart."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
+from urllib.parse import urlencode
 
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.assessment_chart import render_chart, render_legend
+from agent.export.badges_html import badges
 from agent.export.business_metric_sentences import business_metric_sentences
 from agent.export.capacity_sentences import (
-    bounds,
     doubt_sentences,
     full_resource_sentence,
     headline,
-    saturation_cell,
-    saturation_soon_cell,
     why_down,
     why_no_prediction,
 )
 from agent.export.class_sla_sentences import class_sla_sentences
 from agent.export.class_table_html import classes_table
-from agent.export.fit_report import past_peak_text
 from agent.export.forecast_sentences import forecast_text
 from agent.export.limits_table_html import resource_limits_table
 from agent.export.markers_html import markers_section
-from agent.export.number_formats import format_number, whole_percent
+from agent.export.number_cells import capacity_cells, load_cells
+from agent.export.overview_html import overview
 from agent.export.sla_sentences import sla_sentences
 from agent.export.table_html import html_table
 from agent.export.target_group_html import groups_section
 from agent.export.time_split_html import time_section
 from agent.groups.group_monitor import GroupState
-from models.capacity.headroom import Headroom
-from models.capacity.result import USL, Capacity
 from models.trust import Trust
-from models.usl.fit import UslFit
-
-PageCell = tuple[str, str, str]
-"""A number's name, the number, and a note."""
 
 REFRESH_SECONDS = 5
-STILL = "refresh=no"
-"""Query string of the page that is not reloaded: a reload ends a selection, and folds what was
-unfolded."""
+STILL = ("refresh", "no")
+"""Field of the query string, and its value, of a page that is not reloaded: a reload ends a
+selection, and folds what was unfolded."""
+MAX_SECTIONS = 10
+"""Number of targets up to which the page has a section for each. With 200 it would have 4.7 MB."""
 COLLECTOR_COLUMNS = ("collector", "state", "took", "last read", "failures", "skipped", "last error")
 SQL_VERBS = ("GRANT ", "UPDATE ")
 """How a remedy begins that is a statement; the others are sentences."""
-TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
@@ -59,41 +53,63 @@ def render(
     *,
     reloads: bool = True,
 ) -> str:
-    """Return the whole page as HTML; `now` in Unix seconds, `history` is the file's path.
+    """Return the page of all targets as HTML; `now` in Unix seconds, `history` the file's path.
 
     `reloads`: whether the browser loads it again by itself.
     """
-    sections = "".join(
-        _target_section(s, now, history) for s in sorted(snapshots, key=lambda s: s.target)
-    )
-    group_sections = groups_section(groups, now)
+    table = ""
+    if len(snapshots) > 1:
+        table = overview(snapshots, now, lambda name: page_query(name, reloads=reloads))
+    shown = snapshots if len(snapshots) <= MAX_SECTIONS else []
+    ordered = sorted(shown, key=lambda snapshot: snapshot.target)
+    sections = "".join(_target_section(snapshot, now, history) for snapshot in ordered)
+    body = f"{_reload_line('', reloads, now)}{table}{groups_section(groups, now)}{sections}"
+    return _document("mysql-headroom", body, reloads=reloads)
+
+
+def render_target(
+    snapshot: Snapshot, now: float, history: str | None = None, *, reloads: bool = True
+) -> str:
+    """Return the page of one target as HTML, likewise."""
+    back = f'<p class="grey"><a href="{page_query("", reloads=reloads)}">all targets</a></p>'
+    reload_line = _reload_line(snapshot.target, reloads, now)
+    body = f"{reload_line}{back}{_target_section(snapshot, now, history)}"
+    return _document(f"mysql-headroom: {snapshot.target}", body, reloads=reloads)
+
+
+def page_query(target: str, *, reloads: bool) -> str:
+    """Return the link to the page of a target, or of all where its name is empty."""
+    fields = [("target", target)] if target else []
+    return f"?{urlencode(fields if reloads else [*fields, STILL])}"
+
+
+def _document(title: str, body: str, *, reloads: bool) -> str:
     reload = f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">' if reloads else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"{reload}"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>mysql-headroom</title><style>{STYLE}</style></head><body>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>'
-        f"{_reload_line(reloads, now)}{group_sections}{sections}"
-        '<p class="grey"><a href="metrics">/metrics</a> for Prometheus,'
+        f'{body}<p class="grey"><a href="metrics">/metrics</a> for Prometheus,'
         ' <a href="api/v1/snapshot">/api/v1/snapshot</a> as JSON</p></body></html>'
     )
 
 
-def _reload_line(reloads: bool, now: float) -> str:
+def _reload_line(target: str, reloads: bool, now: float) -> str:
     """Return a line with a link to the page that is not reloaded, or from it to the other."""
-    if reloads:
-        text, link = f"Reloaded every {REFRESH_SECONDS} s", f'<a href="?{STILL}">stop</a>'
-    else:
+    text, name = f"Reloaded every {REFRESH_SECONDS} s", "stop"
+    if not reloads:
         at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        text, link = f"As of {at}, not reloaded", '<a href="?">reload it</a>'
-    return f'<p class="grey">{text}: {link}</p>'
+        text, name = f"As of {at}, not reloaded", "reload it"
+    link = escape(page_query(target, reloads=not reloads))
+    return f'<p class="grey">{text}: <a href="{link}">{name}</a></p>'
 
 
 def _target_section(snapshot: Snapshot, now: float, history: str | None) -> str:
     chart = _chart(snapshot, now)
     return (
-        f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
+        f"<section><header><h2>{escape(snapshot.target)}</h2>{badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
         f"{_lead(snapshot, now)}{_number_list(snapshot, now)}{resource_limits_table(snapshot, now)}"
         f"{time_section(snapshot, now)}{chart}{_legend(snapshot, now, has_chart=bool(chart))}"
@@ -101,23 +117,6 @@ def _target_section(snapshot: Snapshot, now: float, history: str | None) -> str:
         f"{classes_table(snapshot, now)}{_missing_features(snapshot)}"
         f"{_collectors(snapshot, now)}</section>"
     )
-
-
-def _badges(snapshot: Snapshot, now: float) -> str:
-    state = {True: ("up", "good"), False: ("down", "bad"), None: ("connecting", "dim")}
-    text, kind = state[snapshot.health.up]
-    badges = _badge(text, kind)
-    capacity = snapshot.capacity(now)
-    headroom = snapshot.headroom(now)
-    if headroom is not None and headroom.overloaded:
-        badges += _badge("overloaded", "bad")
-    if capacity is not None:
-        badges += _badge(capacity.trust.value.replace("_", " "), TRUST_KINDS[capacity.trust])
-    return badges
-
-
-def _badge(text: str, kind: str) -> str:
-    return f'<span class="badge {kind}">{escape(text)}</span>'
 
 
 def _lead(snapshot: Snapshot, now: float) -> str:
@@ -176,70 +175,12 @@ def _why_no_prediction(snapshot: Snapshot, now: float) -> str:
 
 
 def _number_list(snapshot: Snapshot, now: float) -> str:
-    cells = [*_load_cells(snapshot, now), *_capacity_cells(snapshot, now)]
+    cells = [*load_cells(snapshot, now), *capacity_cells(snapshot, now)]
     rows = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
         for name, value, note in cells
     )
     return f"<dl>{rows}</dl>" if rows else ""
-
-
-def _load_cells(snapshot: Snapshot, now: float) -> Iterator[PageCell]:
-    load = snapshot.current_load(now)
-    if load is not None:
-        yield "throughput", _rate_text(load.throughput), "now"
-        for source, n in load.concurrency.items():
-            used = "used by the fit" if source is snapshot.assessed.source else ""
-            yield f"concurrency ({source.value.replace('_', ' ')})", format_number(n), used
-
-
-def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[PageCell]:
-    capacity, fit = snapshot.capacity(now), snapshot.current_law(now)
-    headroom = snapshot.headroom(now)
-    if capacity is not None and capacity.trust is Trust.NOT_IDENTIFIABLE:
-        yield "capacity", f"at least {_rate_text(capacity.lower)}", "not yet identifiable"
-    elif capacity is not None:
-        yield "capacity", _rate_text(capacity.value), bounds(capacity)
-        if headroom is not None:
-            yield _headroom_cell(capacity, headroom)
-    likely = snapshot.saturation_probability(now)
-    is_contradicted = headroom is None or headroom.overloaded
-    is_contradicted |= bool(full_resource_sentence(snapshot, now))
-    if likely and not is_contradicted:
-        yield "P(saturated now)", *saturation_cell(likely)
-    soon = snapshot.saturation_within(now)
-    if soon and not is_contradicted:
-        yield "P(saturated within 1 h)", *saturation_soon_cell(soon)
-    if fit is not None and fit.x_max is not None:
-        is_limit = capacity is None or capacity.limit in (None, USL)
-        other = "" if is_limit else "not the likeliest limit"
-        note = "; ".join(filter(None, (_interval_text(fit.x_max_interval), other, _caution(fit))))
-        yield "USL peak (Xmax)", _rate_text(fit.x_max), note
-    if fit is not None and fit.n_max is not None:
-        yield "at concurrency (Nmax)", format_number(fit.n_max), _interval_text(fit.n_max_interval)
-
-
-def _rate_text(rate: float | None) -> str:
-    return f"{format_number(rate)} queries/s"
-
-
-def _headroom_cell(capacity: Capacity, headroom: Headroom) -> PageCell:
-    if not headroom.overloaded:
-        left = "none" if headroom.ratio < 0 else whole_percent(headroom.ratio)
-        return "headroom", left, _caution(capacity)
-    at_peak = ""
-    if capacity.concurrency is not None:
-        at_peak = f"{format_number(capacity.concurrency)} concurrent statements at the capacity"
-    notes = (past_peak_text(headroom.overload_loss), at_peak, _caution(capacity))
-    return "headroom", "none", "; ".join(filter(None, notes))
-
-
-def _interval_text(interval: tuple[float, float] | None) -> str:
-    return f"90 %: {format_number(interval[0])} to {format_number(interval[1])}" if interval else ""
-
-
-def _caution(judged: Capacity | UslFit) -> str:
-    return "" if judged.trust is Trust.TRUSTED else "not yet reliable"
 
 
 def _chart(snapshot: Snapshot, now: float) -> str:

@@ -34,7 +34,7 @@ from agent.web.http_request_handler import (
     StartResponse,
 )
 from agent.web.marker_requests import MARKERS, MarkerRequests
-from agent.web.query_fields import refuse_unknown
+from agent.web.query_fields import query_fields, refuse_unknown
 from agent.web.reloading_config import LoadedWebConfig
 from agent.web.shared_responses import SerialExecution, SharedResponses
 
@@ -55,6 +55,7 @@ MIN_RELOAD_SECONDS = 1.0
 """Minimum seconds between two reloads: a quarter of the time is too much of an interpreter that all
 targets and pages share. With 56 targets a flood of reloads used it for 28 % of the time."""
 JSON = "application/json"
+HTML = "text/html; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text"
 OPEN_METRICS_TYPE = f"{OPEN_METRICS}; version=1.0.0; charset=utf-8; escaping=underscores"
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -87,6 +88,7 @@ class Pages:
         self._markers = MarkerRequests(snapshots, clock, mark, markers)
         self._reload_lock = threading.Lock()
         self._turns = SerialExecution()
+        self._page_turns = SerialExecution()  # a page that reloads does not wait for comparisons
         self._compare = compare
         self._next_reload_at = -math.inf
         self._shared = SharedResponses()
@@ -124,17 +126,42 @@ class Pages:
         return page(environ)
 
     def _page(self, environ: Environ) -> Response:
-        """Return the page, which the browser reloads unless the query is `?refresh=no`."""
+        """Return the page of all targets or, by `?target=NAME`, of one.
+
+        The browser reloads it, unless the query has `refresh=no`.
+        """
         from agent.export.page import STILL, render
 
-        reloads = environ.get("QUERY_STRING") != STILL
+        still, no = STILL
+        try:
+            given = query_fields(environ.get("QUERY_STRING", ""), ("target", still))
+        except ValueError as error:
+            return bad_request(str(error))
+        if given.get(still, no) != no:
+            return bad_request(f"{still}: the only value is {no}")
+        reloads = still not in given
+        if "target" in given:
+            return self._target_page(given["target"], reloads=reloads)
 
         def page() -> bytes:
             snapshots, groups, now = list(self._snapshots()), self._groups(), self._clock()
             return render(snapshots, now, groups, self._history, reloads=reloads).encode()
 
         name = "page" if reloads else "page without reload"
-        return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get(name, page)
+        return HTTPStatus.OK, HTML, self._shared.get(name, page)
+
+    def _target_page(self, target: str, *, reloads: bool) -> Response:
+        from agent.export.page import render_target
+
+        known = next((s for s in self._snapshots() if s.target == target), None)
+        if known is None:
+            return NO_SUCH_TARGET
+
+        def page() -> Response:
+            text = render_target(known, self._clock(), self._history, reloads=reloads)
+            return HTTPStatus.OK, HTML, text.encode()
+
+        return self._page_turns.run(page)
 
     def _metrics(self, environ: Environ) -> Response:
         """Return the metrics in one of two formats, whatever further ones a client accepts.
