@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from collectors.all_statements import AllStatements
 from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.class_thread_states import (
+    HASHED_CLASS,
+    MAX_STATEMENTS,
     DigestHashes,
     StatementThreads,
     ThreadStateCounts,
@@ -83,6 +85,17 @@ IN_FLIGHT = f"""
     AND DIGEST IS NOT NULL
   LIMIT {MAX_RUNNING})"""  # noqa: S608
 """The statements in flight: class, thread, elapsed time, and whether it waits for a lock."""
+IN_FLIGHT_BY_HASH = f"""
+SELECT {HASHED_CLASS.format(text="SQL_TEXT", schema="CURRENT_SCHEMA")}, THREAD_OS_ID,
+       GREATEST(TIMER_WAIT, LOCK_TIME) - LOCK_TIME, 0
+  FROM performance_schema.events_statements_current
+  JOIN performance_schema.threads USING (THREAD_ID)
+ WHERE {RUNNING}
+   AND SQL_TEXT <> ''
+   AND NOT COALESCE({WAITS_FOR_A_LOCK}, 0)
+ LIMIT {MAX_STATEMENTS}"""  # noqa: S608
+"""The same of a MariaDB, which knows a running statement's text, but not its digest. Waits for
+locks are left out of the elapsed time: a statement's LOCK_TIME has them, once it has the lock."""
 
 EVER = 1e9
 """Seconds: a complete reading is by the same statement as others, for it is one digest less."""
@@ -110,7 +123,8 @@ class DigestRows:
     since: float | None
     """Seconds since the previous reading; None for the first."""
     running: Mapping[str, float]
-    """Elapsed seconds of statements in flight, by `digest|=schema`."""
+    """Elapsed seconds of statements in flight, by `digest|=schema`; on MariaDB without those in
+    which they waited for locks that their lock time has when they end."""
     texts: Mapping[str, str]
     """Normalised texts by digest, each fetched once."""
     own_digests: frozenset[str]
@@ -170,8 +184,11 @@ def prepare(connection: Connection) -> Prepared:
     columns = counter_columns(has_cpu=cpu is not None and cpu.enabled)
     thread = own_thread(connection)
     in_flight = _in_flight_feature(connection, active, thread)
-    running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
-    lock_waits = _lock_waits_feature(connection) if running else None
+    statement = IN_FLIGHT_BY_HASH if connection.is_mariadb else IN_FLIGHT
+    running = statement.format(thread_id=thread) if in_flight.enabled else None
+    lock_waits = None
+    if running and not connection.is_mariadb:
+        lock_waits = _lock_waits_feature(connection)
     if lock_waits is not None and lock_waits.enabled:
         running = f"{LOCK_WAITS}\n UNION ALL{running}"
     visible = in_flight.enabled or connection.is_mariadb
@@ -186,13 +203,15 @@ def prepare(connection: Connection) -> Prepared:
 def _in_flight_feature(connection: Connection, active: set[str], thread: int) -> Feature:
     """Check that the server reports the class of a running statement: of this one, as a test.
 
-    MariaDB does not, whether its consumers are on or off: no remedy is offered there.
+    MariaDB reports its text instead, with the same consumers.
     """
     name, late = "digests_in_flight", "a running statement is counted only when it ends"
     for consumer in ("thread_instrumentation", "events_statements_current"):
-        if consumer not in active and not connection.is_mariadb:
+        if consumer not in active:
             remedy = ENABLE_CONSUMER.format(consumer)
             return Feature(name, False, f"the consumer {consumer} is off: {late}", remedy)
+    if connection.is_mariadb:
+        return Feature(name, enabled=True)
     rows = connection.query(OWN_DIGEST.format(thread_id=thread))
     if not rows or rows[0][0] is None:
         return Feature(
@@ -307,9 +326,7 @@ class DigestReader:
         if self._in_flight is not None:
             self._read_running()
             return
-        if self._threads.hashes is not None:
-            self._threads.hashes = self._state.hashes
-        self._thread_states = self._thread_states + self._threads.read()
+        self._thread_states = self._thread_states + self._threads.read(self._state.hashes)
 
     def _read_running(self) -> tuple[Mapping[str, float], Mapping[str, float], float | None]:
         """Read the elapsed seconds of running statements and how many wait for locks, by class.
@@ -323,6 +340,8 @@ class DigestReader:
         begun, states = time.monotonic(), self._threads.states() if self._threads else {}
         rows = self._connection.query(self._in_flight, RUNNING_LIMITS)
         took = time.monotonic() - begun
+        if self._connection.is_mariadb:
+            rows = self._state.hashes.with_classes(rows)
         ended, waiting = None, 0.0
         for name, _, wait, waits_for_a_lock in rows:
             seconds = number_or_zero("TIMER_WAIT", wait) * PICOSECOND

@@ -145,6 +145,8 @@ BURN = Work("burn", always("SELECT BENCHMARK(3000000, 1 + 6) AS burn"), 1e6, r"`
 SLEEP_SECONDS = 5
 LONG = Work("long", always(f"SELECT SLEEP({SLEEP_SECONDS}) AS long_sleep"), 1e-4, r"`long_sleep`")
 """Sleeps once."""
+KNOWN = "SELECT SLEEP(0) AS long_sleep"
+"""With it MariaDB has the digest of the sleeper, which is there when a first statement ends."""
 WAITERS = ("sleeps", "locks", "metadata", "holder")
 """These use next to nothing, however long they take."""
 WITHOUT_TABLES = ("compute", "binary", "prepared", "calls", "sleeps", "locks")

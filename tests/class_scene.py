@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from class_load import BURN, LONG, SLEEP_SECONDS, WORKS, Load, class_of, prepare, user_of
+from class_load import BURN, KNOWN, LONG, SLEEP_SECONDS, WORKS, Load, class_of, prepare, user_of
 from class_recording import CPU_ON, connected, record
 
 from agent.demo.private_server import Flavour, PrivateServer
@@ -92,6 +92,7 @@ def play(server: PrivateServer) -> Scene:
         with Load(server, [BURN]) as burning:
             time.sleep(1.0)
             burnt = record(connection, BURNING_SECONDS)
+        run_as_root(server, KNOWN)
         sleeper = Load(server, [LONG])
         slept = record(connection, SLEEP_SECONDS + 5, sleeper)
     return Scene(

@@ -126,7 +126,7 @@ def test_the_printed_update_enables_a_consumer(
     assert answer.says("missing", "statements_in_flight"), answer.text
     [remedy] = answer.remedies
     assert consumer in answer.text
-    mends_both = complete.flavour == "mysql" and consumer == "events_statements_current"
+    mends_both = consumer == "events_statements_current"
     assert answer.says("missing", "digests_in_flight") == mends_both, answer.text
     run_as_root(complete, remedy)
     assert "missing" not in check(tmp_path, complete, account).text

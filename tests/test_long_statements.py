@@ -48,6 +48,24 @@ def test_a_call_began_earlier_than_the_interval_in_which_it_ended(
     assert with_running_time(one_class(time, calls)).work_time[:, 0] == pytest.approx(ran)
 
 
+def test_a_class_that_is_never_seen_running_is_moved_beside_one_that_is() -> None:
+    """MariaDB does not show a first statement of a class, nor those whose words are ambiguous."""
+    time, calls, running = np.zeros(5), np.zeros(5), np.array([1.0, 1.0, 1.0, 1.0, -4.0])
+    time[4], calls[4] = 3.2, 1.0
+    unseen, seen = one_class(time, calls), one_class(4.5 * calls, calls, running)
+    both = replace(
+        unseen,
+        names=("unseen", "seen"),
+        statement_time=np.hstack((unseen.statement_time, seen.statement_time)),
+        count=np.column_stack((calls, calls)),
+        inflight_delta=np.column_stack((0 * running, running)),
+        sizes=(),
+    )
+    work = with_running_time(both).work_time
+    assert work[:, 0] == pytest.approx([0, 0.7, 1, 1, 0.5])
+    assert work[:, 1] == pytest.approx(seen.work_time[:, 0])
+
+
 def test_a_wait_for_a_lock_is_no_work_of_earlier_intervals() -> None:
     """MariaDB's lock time is counted when the statement ends, too."""
     time, calls = np.array([0.0, 0.0, 0.0, 3.0]), np.array([0.0, 0.0, 0.0, 1.0])

@@ -70,16 +70,19 @@ class LongStatements:
 def with_running_time(intervals: ClassIntervals) -> ClassIntervals:
     """Return the intervals with the work time of long statements where they probably ran.
 
-    Only if running ones are not known: MariaDB does not show the class of a statement. A call
-    that takes d and ends at any time of an interval of W has spent d²/2W in earlier ones if d < W,
-    else d − W/2. What is before the first interval is left out.
+    Only of classes of which none was seen running: MariaDB does not show all of them. Where others
+    were seen, only calls that are longer than an interval are moved, since shorter ones may have
+    run between two readings. A call that takes d and ends at any time of an interval of W has spent
+    d²/2W in earlier ones if d < W, else d − W/2. What is before the first interval is left out.
     """
-    calls = intervals.count
-    if calls is None or intervals.inflight_delta is not None:
+    calls, known = intervals.count, intervals.inflight_delta
+    if calls is None or (known is not None and not known.any()):
         return intervals
     work, room = intervals.work_time, calls * intervals.seconds[:, None]
-    delta, elapsed = np.zeros_like(work), np.cumsum(intervals.seconds)
-    for t, k in np.argwhere((calls > 0) & (work > 2 * MISPLACED_PART * room)):
+    delta = np.zeros_like(work) if known is None else known.copy()
+    unseen, elapsed = ~delta.any(axis=0), np.cumsum(intervals.seconds)
+    is_long = work > (2 * MISPLACED_PART if known is None else 1.0) * room
+    for t, k in np.argwhere((calls > 0) & is_long & unseen):
         within = min(float(work[t, k] / room[t, k]), 1.0)
         earlier = work[t, k] - room[t, k] * (within - within**2 / 2)
         delta[t, k] -= earlier
