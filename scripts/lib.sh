@@ -103,7 +103,8 @@ new_log() {
 }
 
 # interruptible COMMAND...: run it to its end, in a session of its own; what it prints goes to $log.
-# Asked to end, we ask it and all its children once, wait for them, and end.
+# Asked to end, we ask it and all its children once, wait for them, and end. What outlives it, as a
+# process that it has started just then, is asked until it ends.
 interruptible() {
     interrupted='' asked='' child='' status=0
     trap 'interrupted=yes; say "ending …"; ask_children_to_end || :' HUP INT TERM
@@ -111,7 +112,10 @@ interruptible() {
     child=$!
     wait "$child" 2>/dev/null || status=$? # else the shell says "Terminated"
     while [ -n "$interrupted" ] && { signal_children 0 || kill -0 "$child" 2>/dev/null; }; do
-        if ask_children_to_end; then wait "$child" 2>/dev/null || :; fi
+        if ask_children_to_end; then
+            wait "$child" 2>/dev/null || :
+            kill -0 "$child" 2>/dev/null || signal_children TERM || :
+        fi
         sleep 0.1
     done
     trap 'exit 130' HUP INT TERM

@@ -133,6 +133,16 @@ def test_what_is_interrupted_at_its_very_start_ends(
     assert not _running_in(checkout)
 
 
+def test_what_a_command_starts_when_it_is_asked_to_end_ends_too(
+    checkout: Path, shell: Shell
+) -> None:
+    """It was not there yet when all its children were asked, and would be waited for."""
+    command = "sh -c 'trap \"sleep 600 & exit 1\" TERM; while :; do sleep 0.1; done'"
+    done = shell(f"(sleep 0.5; kill $$) & new_log; interruptible {command}")
+    assert done.returncode == 130
+    assert not _running_in(checkout)
+
+
 def _running_in(folder: Path) -> list[str]:
     """The commands of the processes whose working directory that is."""
     found = []
