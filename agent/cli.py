@@ -7,13 +7,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from types import FrameType
 from typing import NoReturn
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; the fits are small
 
 from agent import __version__
-from agent.commands.exit_codes import INTERRUPTED, TERMINATED, USAGE_ERROR
+from agent.commands.exit_codes import INTERRUPTED, USAGE_ERROR, end_at_once
 from agent.support.errors import HeadroomError
 from agent.support.safe_output import OutputError, flush_output, print_error, printable
 
@@ -50,7 +49,7 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code."""
     if os.getpid() == 1:  # of a container: the kernel ignores SIGTERM unless there is a handler
-        signal.signal(signal.SIGTERM, _end_at_once)
+        signal.signal(signal.SIGTERM, end_at_once)
     if sys.__stdout__ is None:  # closed by the caller (`>&-`): writing fails as on a full disk
         unwritable = os.fdopen(os.open(os.devnull, os.O_RDONLY), "wb", buffering=0)
         sys.stdout = TextIOWrapper(unwritable, write_through=True)
@@ -75,12 +74,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_error(problem)
         return error.exit_code
     return int(code)
-
-
-def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    """End the process, as SIGTERM does where the kernel does not ignore it."""
-    del number, frame
-    os._exit(TERMINATED)
 
 
 def _end_without_output(error: OutputError | BrokenPipeError) -> int:

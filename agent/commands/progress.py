@@ -6,10 +6,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
-from agent.commands.exit_codes import INTERRUPTED
+from agent.commands.exit_codes import end_at_once
 from agent.support.safe_output import printable
 from models.attribution.resource_division import Progress
 
@@ -25,16 +23,11 @@ def interruptible() -> Iterator[None]:
     The first process of a container has a handler nevertheless: the kernel ignores others' default.
     """
     is_first = os.getpid() == 1
-    former = signal.signal(signal.SIGINT, _end_at_once if is_first else signal.SIG_DFL)
+    former = signal.signal(signal.SIGINT, end_at_once if is_first else signal.SIG_DFL)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, former)
-
-
-def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    os._exit(INTERRUPTED)
 
 
 def progress_of(activity: str) -> Progress:
