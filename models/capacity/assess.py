@@ -144,16 +144,21 @@ def _fit_law_and_peak(
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
     log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG_PRIOR)
+    contending = _without_queues_at(resource_limit, loaded) if law else loaded.select(slice(0))
     nearest = NearestLimit(
         resource_limit.x_max,
         _uncontended_concurrency(kept, resource_limit.x_max),
         log_shared,
         _waits_elsewhere(loaded, resource_limit),
-        _is_load_ignored(loaded, resource_limit),
+        ignores_load(
+            contending.concurrency,
+            contending.throughput,
+            sampled=bool(contending.n_variance.any()),
+        ),
     )
-    empty = MergedPoints(*(column[:0] for column in points))
-    contending = _contention_points(points, loaded, resource_limit) if law else empty
-    return law, finding, find_peak(contending, nearest, x_seen)
+    if contending is not loaded:  # else the use of the limit's resource shows how long queues are
+        points = merge_noisy(replace(contending, resources=()))
+    return law, finding, find_peak(points, nearest, x_seen)
 
 
 def _fit_law(loaded: Observations, points: MergedPoints) -> tuple[UslFit | None, Finding | None]:
@@ -168,17 +173,6 @@ def _fit_law(loaded: Observations, points: MergedPoints) -> tuple[UslFit | None,
     return law, check_fit(n, x, w, v, law.law)
 
 
-def _contention_points(
-    points: MergedPoints, loaded: Observations, resource_limit: ResourceLimit
-) -> MergedPoints:
-    """Return the points that show contention: without queues at the limit, where these are counted.
-
-    Where they are not, the use of the limit's resource shows how long they may be.
-    """
-    contending = _without_queues_at(resource_limit, loaded)
-    return points if contending is loaded else merge_noisy(replace(contending, resources=()))
-
-
 def _without_queues_at(resource_limit: ResourceLimit, loaded: Observations) -> Observations:
     """Return the observations without queues at the limit; as they are where none are counted."""
     counted = loaded.resource(resource_limit.resource).is_waiting_counted
@@ -186,14 +180,6 @@ def _without_queues_at(resource_limit: ResourceLimit, loaded: Observations) -> O
         return loaded
     contending = loaded.without_queues()
     return contending.select(counted & contending.loaded)
-
-
-def _is_load_ignored(loaded: Observations, resource_limit: ResourceLimit) -> bool:
-    """Return whether residence times ignore short changes of the load, where N is sampled."""
-    contending = _without_queues_at(resource_limit, loaded)
-    if not contending.n_variance.any():
-        return False
-    return ignores_load(contending.concurrency, contending.throughput, sampled=True)
 
 
 def _waits_elsewhere(loaded: Observations, resource_limit: ResourceLimit) -> bool:

@@ -21,7 +21,6 @@ from models.arrays import Array, Mask
 from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
-from models.capacity.residence_response import ignores_load
 from models.capacity.resource_and_limit import MAX_LIMIT_RATIO
 from models.distribution_functions import normal_cdf
 from models.numerics import QUANTILES, TABLE_SIZE
@@ -67,7 +66,7 @@ class NearestLimit:
     waits_elsewhere: bool = False
     """Whether statements are known to wait for something other than this resource: a lock."""
     load_ignored: bool = False
-    """Whether sampled residence times ignore the short ups and downs of the load."""
+    """Whether residence times do not follow short changes of the load."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +151,7 @@ def _peak_distribution(
     if _may_mislead(resource_limit):
         ln_p = np.logaddexp(ln_p, ln_p.max() + np.log(QUANTILES[0]))
     mistaken = max(QUANTILES[0], resource_limit.log_shared)
-    exact = not points.n_variance.any()
-    if resource_limit.load_ignored or (exact and ignores_load(points.n, points.x)):
+    if resource_limit.load_ignored:
         mistaken = max(mistaken, 1 - FALSE_SIGN_PROBABILITY)
     shown = _cdf(prior * np.exp(ln_p - ln_p.max()))
     posterior = (1 - mistaken) * shown + mistaken * _cdf(unseen)
