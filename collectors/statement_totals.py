@@ -76,7 +76,7 @@ MARIADB_OPTIONS = (
     ", performance_schema_instrument = 'statement/%=ON' and"
     " performance_schema_consumer_events_statements_current = ON"
 )
-"""What is off by default there even then; an UPDATE of it is lost at the next restart."""
+"""By default these are off even with performance_schema; an UPDATE lasts until the next restart."""
 ENABLE_INSTRUMENTS = (
     "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
     " WHERE NAME LIKE 'statement/%'"

@@ -61,7 +61,7 @@ def server(private_server: ServerFactory, release: Release) -> PrivateServer:
 
 @pytest.fixture
 def in_flight(server: PrivateServer) -> Iterator[InFlight]:
-    """What the agent's session sees."""
+    """A session of the agent that reads them."""
     with connected(server, "port") as connection:
         yield InFlight(digest_collector.prepare(connection))
 

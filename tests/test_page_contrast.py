@@ -1,4 +1,4 @@
-"""What is drawn on the page can be told from its background, light or dark (WCAG 2.2, 1.4.11)."""
+"""Charts and bars have enough contrast to the page, light or dark (WCAG 2.2, criterion 1.4.11)."""
 
 import re
 from collections.abc import Iterator

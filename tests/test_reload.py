@@ -429,7 +429,7 @@ def test_a_changed_target_keeps_its_window(running: Running) -> None:
 def test_a_window_made_longer_is_read_back_from_the_history(
     tmp_path: Path, mariadb_server: PrivateServer
 ) -> None:
-    """As after a restart: it does not have to fill up anew."""
+    """As after a restart, the earlier intervals are in it at once."""
     store = Store(tmp_path / "state" / "history.db", HistorySettings())
     found = Running(tmp_path, mariadb_server, store=store, fit={"window": "30s"})
     found.agent.start()

@@ -169,7 +169,7 @@ class Lock:
     def take(self) -> None:
         """Take the lock, if not yet held; raises `StoreError` if another agent holds it.
 
-        A lock whose file was deleted, with its folder, is taken anew: it would stop nobody.
+        If its file was deleted, with the folder, a new file is locked: the old lock stops no agent.
         """
         if self._descriptor is not None:
             held = os.fstat(self._descriptor)

@@ -1,4 +1,4 @@
-"""Whether a resource was filled by a heavier mix of statements than the usual one.
+"""Detection of a full resource that a heavier mix of statements than the usual one has filled.
 
 A server at its limit and one on which a report takes what the others leave of the processor look
 alike: the processor is full, a query costs more of it, and statements wait. But waiting makes no
