@@ -1,11 +1,10 @@
 """Prometheus' own exporters as real programs on loopback, each while its block lasts."""
 
-import os
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agent.demo.private_server import PrivateServer
+from testbed.real.daemon import running
 from testbed.real.server_account import Account
 from testbed.real.server_programs import CACHE, program
 
@@ -14,7 +13,7 @@ from testbed.real.server_programs import CACHE, program
 def node_exporter(port: int, *options: str) -> Iterator[None]:
     """Run the host's exporter."""
     path = program("prometheus-node-exporter", last=CACHE / "node-exporter/usr/bin")
-    with _running([path, f"--web.listen-address=127.0.0.1:{port}", *options], {}):
+    with running(path, f"--web.listen-address=127.0.0.1:{port}", *options):
         yield
 
 
@@ -28,15 +27,5 @@ def mysqld_exporter(port: int, server: PrivateServer, account: Account) -> Itera
     words = [path, f"--web.listen-address=127.0.0.1:{port}", "--no-collect.slave_status"]
     words += ["--collect.perf_schema.eventsstatementssum"]
     source = f"{account.user}:{account.password}@tcp(127.0.0.1:{server.port})/"
-    with _running(words, {"DATA_SOURCE_NAME": source}):
+    with running(*words, DATA_SOURCE_NAME=source):
         yield
-
-
-@contextmanager
-def _running(words: list[str], environment: Mapping[str, str]) -> Iterator[None]:
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, env={**os.environ, **environment})
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(10)

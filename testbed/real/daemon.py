@@ -31,6 +31,8 @@ PAUSE = 9.0
 """The pause after a check, in multiples of its duration: most checks are scrapes, which a busy
 machine takes longer for."""
 PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
+ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
+"""Runs a program that is asked to end when the thread that started it dies, even by SIGKILL."""
 FIT = {"interval": "1s"}
 COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}
 
@@ -238,7 +240,7 @@ def watching(
     file, port = write_config(folder, *targets, **options)
     log = folder / "agent.log"
     with log.open("wb") as stderr:
-        command = [*prefix, str(COMMAND), "run", "--config.file", str(file)]
+        command = [*ENDS_WITH_PARENT, *prefix, str(COMMAND), "run", "--config.file", str(file)]
         agent = Daemon(subprocess.Popen(command, stderr=stderr), port, log, len(targets))
     try:
         agent.start_recording()
@@ -254,9 +256,12 @@ def watching(
 
 
 @contextmanager
-def running(*command: str | Path, stdout: Any = subprocess.DEVNULL) -> Iterator[int]:
+def running(
+    *command: str | Path, stdout: Any = subprocess.DEVNULL, **environment: str
+) -> Iterator[int]:
     """Run a program in the background while the block lasts; yield its PID."""
-    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.STDOUT)
+    words, variables = [*ENDS_WITH_PARENT, *command], {**os.environ, **environment}
+    process = subprocess.Popen(words, stdout=stdout, stderr=subprocess.STDOUT, env=variables)
     try:
         yield process.pid
     finally:
