@@ -9,6 +9,7 @@ import pytest
 from agent.assessment.deploy_markers import MAX_MARKERS
 from agent.cli import main
 from agent.config.yaml_loader import MAX_BYTES, MAX_NODES, MAX_PROBLEMS
+from agent.demo.private_server import PrivateServer
 from agent.history.server_identity import MAX_NEW_SERVERS
 from agent.query_classes.assessment import MAX_TRACKED, TRACKED_PER_SHOWN
 from agent.replay.alert_rules import (
@@ -202,3 +203,24 @@ def test_the_readme_links_to_every_page() -> None:
     """A reader who starts there misses none."""
     linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text()))
     assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+
+
+def test_the_statements_of_the_runbooks_run(server: PrivateServer) -> None:
+    """On each release, as someone who was woken types them; a view to end a session has its id."""
+    statements = re.findall(r"`((?:SHOW|SELECT) [^`]+)`", (ROOT / "docs/runbooks.md").read_text())
+    assert len(statements) > 3
+    with server.connect_as_root() as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+            if "_lock_waits" in statement:
+                columns = {column[0] for column in cursor.description}
+                assert "sql_kill_blocking_connection" in columns, statement
+
+
+def test_a_variable_that_the_runbooks_name_exists_where_they_say(server: PrivateServer) -> None:
+    """MariaDB has no innodb_thread_concurrency, and the runbook says so."""
+    text = " ".join((ROOT / "docs/runbooks.md").read_text().split())
+    assert "MySQL, unlike MariaDB, also has `innodb_thread_concurrency`" in text
+    with server.connect_as_root() as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES LIKE 'innodb_thread_concurrency'")
+        assert bool(cursor.fetchall()) == (server.flavour == "mysql")
