@@ -14,8 +14,10 @@ from simulated_classes import simulate
 
 from agent.assessment import snapshot
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
+from agent.commands.profile_report import as_text
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.export.page import render
+from agent.export.profile_rows import Profile
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_split_html import class_bar, time_section
 from agent.export.time_split_metrics import time_split_families
@@ -128,6 +130,17 @@ def test_a_bar_has_a_letter_for_each_twentieth() -> None:
     assert len(stacked_bar(USE.split)) == 20
     assert stacked_bar(USE.split).count("R") == 10
     assert limit_text(USE.limited_by) == "disk 58 %"
+
+
+def test_a_profile_shows_what_limits_the_time() -> None:
+    """In words too where that is not identifiable, as the parts are more than twice the time."""
+    profile = Profile((), "cpu", 60.0, None, None, None, None, None, None, ())
+    for limited, words in (
+        (USE.limited_by, "disk 58 %"),
+        (None, "what limits it is not identifiable"),
+    ):
+        text = as_text(replace(profile, time=replace(USE, limited_by=limited)), 20)
+        assert f"  time           {words}: on CPU" in text
 
 
 def test_an_excess_and_unknown_parts_are_put_into_words() -> None:

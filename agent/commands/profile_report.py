@@ -30,6 +30,7 @@ from models.attribution.result import AttributionReason
 from models.time_split.time_parts import TimePart
 
 NAME_WIDTH, MAX_NAME_WIDTH = 34, 100
+NO_LIMIT = "what limits it is not identifiable"
 SORT_NAMES = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
 MIN_UNCLASSIFIED = 0.02
 UNCLASSIFIED = (
@@ -318,7 +319,8 @@ def _time_notes(profile: Profile) -> Iterator[str]:
     if profile.time is None or not profile.time.split.shares:
         return
     split = profile.time.split
-    yield f"  {'time':<14} {limit_text(profile.time.limited_by)}: {parts_text(split)}"
+    limit = limit_text(profile.time.limited_by) if profile.time.limited_by else NO_LIMIT
+    yield f"  {'time':<14} {limit}: {parts_text(split)}"
     yield f"  {'in the bars':<14} {KEY}"
     yield from (f"  {'caution':<14} {doubt}" for doubt in doubt_texts(split))
 
