@@ -81,8 +81,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         ],
         default=DivisionMethod.AUTO.value,
         help="auto: the best source available (default); wlr: weighted linear regression as "
-        "published; work-time: the same without lock waits and wait functions; learned: "
-        "from how the total changes with calls and rows",
+        "published; work-time: in proportion to statement time without lock waits and wait "
+        "functions; learned: from how the total changes with calls and rows",
     )
     parser.add_argument(
         "--format", choices=["table", "json"], default="table", help="default: table"
