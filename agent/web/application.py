@@ -23,6 +23,7 @@ from agent.groups.group_monitor import GroupState
 from agent.support.safe_output import json_text
 from agent.web.access_middleware import AccessControl
 from agent.web.compare_paths import COMPARE, COMPARE_PAGE
+from agent.web.compressed_body import Body
 from agent.web.cross_site import HostNames
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
 from agent.web.http_listener import WebServer
@@ -41,6 +42,8 @@ from agent.web.shared_responses import SerialExecution, SharedResponses
 if TYPE_CHECKING:
     from agent.web.compare_requests import CompareAround, CompareRequests
 
+RouteResponse = tuple[HTTPStatus, str, bytes | Body]
+"""A response; one that is shared with other requests is compressed once for all of them."""
 Reload = Callable[[], list[str]]
 """Loads the configuration again; returns why it was refused, or an empty list."""
 
@@ -95,8 +98,11 @@ class Pages:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """Answer one request (PEP 3333)."""
-        status, kind, body = self._answer(environ)
-        headers = [("Content-Type", kind), ("Content-Length", str(len(body))), *SECURITY_HEADERS]
+        status, kind, given = self._answer(environ)
+        whole = given if isinstance(given, Body) else Body(given)
+        body, encoding = whole.encoded(environ.get("HTTP_ACCEPT_ENCODING", ""))
+        length = ("Content-Length", str(len(body)))
+        headers = [("Content-Type", kind), length, *encoding, *SECURITY_HEADERS]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", ", ".join(_methods(environ))))
         if status is HTTPStatus.TOO_MANY_REQUESTS:
@@ -104,8 +110,8 @@ class Pages:
         start_response(f"{status.value} {status.phrase}", headers)
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
-    def _answer(self, environ: Environ) -> Response:
-        pages = {
+    def _answer(self, environ: Environ) -> RouteResponse:
+        pages: dict[str, Callable[[Environ], RouteResponse]] = {
             "/": self._page,
             "/metrics": self._metrics,
             "/api/v1/snapshot": self._snapshot,
@@ -125,7 +131,7 @@ class Pages:
             return HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"405 method not allowed\n"
         return page(environ)
 
-    def _page(self, environ: Environ) -> Response:
+    def _page(self, environ: Environ) -> RouteResponse:
         """Return the page of all targets or, by `?target=NAME`, of one.
 
         The browser reloads it, unless the query has `refresh=no`.
@@ -163,7 +169,7 @@ class Pages:
 
         return self._page_turns.run(page)
 
-    def _metrics(self, environ: Environ) -> Response:
+    def _metrics(self, environ: Environ) -> RouteResponse:
         """Return the metrics in one of two formats, whatever further ones a client accepts.
 
         Each costs one more response, which is kept: clients must not be able to multiply them.
@@ -174,7 +180,7 @@ class Pages:
         text = self._shared.get(kind, lambda: encode_metrics(self._registry, open_metrics=is_open))
         return HTTPStatus.OK, kind, text
 
-    def _snapshot(self, environ: Environ) -> Response:
+    def _snapshot(self, environ: Environ) -> RouteResponse:
         """Return the snapshots of all targets, or of those that the query names: `?target=NAME`."""
         query = environ.get("QUERY_STRING", "")
         fields = parse_qs(query, keep_blank_values=True)
@@ -194,7 +200,7 @@ class Pages:
     def _snapshots_json(self, snapshots: Iterable[Snapshot]) -> bytes:
         return snapshots_as_json(snapshots, self._clock()).encode()
 
-    def _groups_json(self, environ: Environ) -> Response:
+    def _groups_json(self, environ: Environ) -> RouteResponse:
         """Return all groups of targets."""
         del environ
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agent.web.compressed_body import Body
 from agent.web.error_responses import Response, busy
 
 VALIDITY_RATIO = 10.0  # times a response's computation: a flood takes a tenth of the time
@@ -19,6 +20,7 @@ MIN_VALIDITY_RATIO = 1.5
 two thirds of the time at most."""
 MAX_WAIT_SECONDS = 5.0  # seconds that a request waits for those before it
 MAX_STALE_AGE = 1.0  # seconds; a younger response is returned while the next one is being computed
+NOTHING = Body(b"")
 
 T = TypeVar("T")
 
@@ -27,14 +29,14 @@ T = TypeVar("T")
 class _CachedResponse:
     """A response, when its computation began, until when it is valid, and the pending next one."""
 
-    body: bytes = b""
+    body: Body = NOTHING
     begun_at: float = float("-inf")
     valid_until: float = float("-inf")
-    next: Future[bytes] | None = None
+    next: Future[Body] | None = None
 
 
 class SharedResponses:
-    """Returns the same bytes to requests within a moment; a request every second gets new ones.
+    """Returns the same body to requests within a moment; a request every second gets new ones.
 
     One of the requesting threads computes the next response. The others get the last one or, if
     that is too old, wait together for the next: passing a lock one by one, many threads could take
@@ -47,7 +49,7 @@ class SharedResponses:
         self._compute_lock = threading.Lock()
         self._responses: defaultdict[str, _CachedResponse] = defaultdict(_CachedResponse)
 
-    def get(self, name: str, make: Callable[[], bytes]) -> bytes:
+    def get(self, name: str, make: Callable[[], bytes]) -> Body:
         """Return the response of that name, computed now or a moment ago."""
         with self._lock:
             response, now = self._responses[name], self._clock()
@@ -55,7 +57,7 @@ class SharedResponses:
             is_young = now < response.begun_at + MAX_STALE_AGE
             if now < response.valid_until or (response.next and is_young):
                 return response.body
-            pending, own = response.next, Future[bytes]()
+            pending, own = response.next, Future[Body]()
             response.next = pending or own
         return pending.result() if pending else self._compute(response, own, make)
 
@@ -63,16 +65,16 @@ class SharedResponses:
         """Delete what nobody gets again: a page of a thousand targets takes 40 MB, its JSON 65."""
         for response in self._responses.values():
             if now >= max(response.valid_until, response.begun_at + MAX_STALE_AGE):
-                response.body = b""
+                response.body = NOTHING
 
     def _compute(
-        self, response: _CachedResponse, own: Future[bytes], make: Callable[[], bytes]
-    ) -> bytes:
+        self, response: _CachedResponse, own: Future[Body], make: Callable[[], bytes]
+    ) -> Body:
         """Compute the next response; an error is raised in all threads that wait for it."""
         try:
             with self._compute_lock:
                 begun = self._clock()
-                body = make()
+                body = Body(make())
                 ended = self._clock()
         except BaseException as error:
             with self._lock:

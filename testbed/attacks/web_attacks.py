@@ -12,7 +12,7 @@ whose password is right. Their pace is bounded, and lower where the agent answer
 | wrong passwords from 40 addresses | 20 a second |
 | headers of 20 KB, of 1 MB, and 200 of them | 6 a second |
 | smuggled requests, malformed request lines, TLS and random bytes | 20 a second |
-| malformed Accept headers | 10 a second |
+| malformed headers Accept and Accept-Encoding | 10 a second |
 | paths with escapes, doubled slashes and dots | 10 a second |
 | clients that hang up at once, or without reading what they asked for | 10 a second |
 """
@@ -42,6 +42,8 @@ ACCEPTS = (
     "text/plain;version=" + "9" * 400,
     "application/openmetrics-text; version=1.0.0;version=",
     ";;;,,,=;q=x",
+    "gzip;q=" + "9" * 400,
+    "gzip," * 3000,
     "\xff\xfe",
     "a," * 4000,
 )
@@ -137,9 +139,9 @@ def malformed() -> Iterator[tuple[str, bytes]]:
 
 
 def accepts() -> Iterator[tuple[str, bytes]]:
-    """Yield Accept headers, with a known format and with none."""
-    for text in itertools.cycle(ACCEPTS):
-        yield "127.0.0.1", request("/metrics", Accept=text)
+    """Yield the headers that choose a format and an encoding, with a known one and with none."""
+    for name, text in itertools.cycle(itertools.product(("Accept", "Accept-Encoding"), ACCEPTS)):
+        yield "127.0.0.1", request("/metrics", **{name: text})
 
 
 def paths() -> Iterator[tuple[str, bytes]]:
