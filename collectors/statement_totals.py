@@ -113,9 +113,15 @@ def missing_grant(connection: Connection, feature: str) -> Feature:
 
 
 def own_account(connection: Connection) -> str:
-    """Return this session's account by the server's name for it, in the syntax of GRANT."""
+    """Return this session's account by the server's name for it, in the syntax of GRANT.
+
+    A name that has a quote or a backslash is in backquotes: there each `sql_mode` reads it alike.
+    """
     account = text(connection.cell("SELECT CURRENT_USER()"), MAX_ACCOUNT_LENGTH)
     user, _, host = account.rpartition("@")
+    if any(sign in user for sign in "'\\"):
+        user = user.replace("`", "``")
+        return f"`{user}`@'{host}'"
     return f"'{user}'@'{host}'"
 
 

@@ -4,7 +4,7 @@ import io
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, closing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -149,6 +149,24 @@ def ungranted(server: PrivateServer) -> Account:
     account = least_account(server)
     run_as_root(server, "REVOKE SELECT ON performance_schema.* FROM 'headroom'@'%'")
     return account
+
+
+@pytest.mark.parametrize("user", ["o'brien", 'a"b', "back\\slash", "it's `all` of \\'\"", "a@b"])
+def test_the_printed_grant_is_for_an_account_of_any_name(
+    complete: PrivateServer, user: str, tmp_path: Path
+) -> None:
+    """It is run as printed, in sessions that read a backslash as itself, too."""
+    for mode in ("", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"):
+        account = Account(user, "secret-1")
+        with closing(complete.connect_as_root()) as root, root.cursor() as cursor:
+            cursor.execute("DROP USER IF EXISTS %s", (user,))
+            cursor.execute("CREATE USER %s IDENTIFIED BY %s", account)
+            [remedy] = check(tmp_path, complete, account).remedies
+            cursor.execute("SET SESSION sql_mode = %s", (mode,))
+            cursor.execute(remedy)
+        answer = check(tmp_path, complete, account)
+        assert (answer.code, answer.remedies) == (0, []), answer.text
+    run_as_root(complete, f"DROP USER {remedy.partition(' TO ')[2]}")
 
 
 def test_performance_schema_off_is_reported_with_the_remedy(
