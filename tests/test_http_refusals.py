@@ -139,6 +139,44 @@ def test_a_refusal_by_a_proxy_is_not_said_to_be_the_servers(
     assert ("no_proxy" in shown) == (status[:3] != "401")
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            "407 Proxy Authentication Required",
+            "the proxy {} asks for a login (407); give it in https_proxy, as"
+            " http://USER:PASSWORD@HOST:PORT, or name the server's host in no_proxy\n",
+        ),
+        (
+            "403 Forbidden",
+            "the proxy {} refuses to connect to it (403); let the proxy allow it, or name the"
+            " server's host in no_proxy\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
+    ids=lambda words: words[0],
+)
+def test_a_proxy_that_refuses_a_tunnel_is_named_with_the_remedy(
+    words: tuple[str, ...],
+    status: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Through which no request has been sent: the refusal is its own, whatever the status."""
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
+    for name in ("no_proxy", "NO_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with refusing(lambda client: client.sendall(answer)) as proxy:
+        monkeypatch.setenv("https_proxy", proxy)
+        assert main([*words, "https://db1.example:9"]) == 1
+    text = said.format(proxy.removeprefix("http://"))
+    assert capsys.readouterr().err == f"mysql-headroom: https://db1.example:9: {text}"
+
+
 @pytest.mark.parametrize("refuse", [broken_off, silent, dripping])
 @pytest.mark.parametrize(
     "words",

@@ -13,7 +13,6 @@ from agent.support.http_client import (
     REFUSED_LOGIN_STATUSES,
     Access,
     AccessError,
-    EncodingError,
     NoAnswerError,
     UntrustedError,
     read_answer,
@@ -63,7 +62,7 @@ class AgentClient:
             raise self._refusal(error.code, content, request) from None
         except UntrustedError as error:
             raise AgentError(f"{self._url}: {self._access.untrusted_text(error)}") from None
-        except EncodingError as error:
+        except AccessError as error:
             raise AgentError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
             remedy = "start the agent, or name it with --agent"

@@ -23,7 +23,6 @@ from agent.support.http_client import (
     REFUSED_LOGIN_STATUSES,
     Access,
     AccessError,
-    EncodingError,
     NoAnswerError,
     UntrustedError,
     one_line,
@@ -209,7 +208,7 @@ class Client:
         except UntrustedError as error:
             text = one_line(self._access.untrusted_text(error))
             raise PrometheusError(f"{self._url}: {text}") from None
-        except EncodingError as error:
+        except AccessError as error:
             raise PrometheusError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
             raise _TransientError(

@@ -12,7 +12,6 @@ HeadroomError                   something cannot be done now: exit code 1 of a c
 ├─ OutputError                  standard output
 ├─ AccessError, UntrustedError, NoAnswerError    a server accessed over HTTP
 │  ├─ AccessOptionError         its URL, login or authority: also an InputError
-│  ├─ EncodingError             its answer's compression
 │  └─ AgentError, PrometheusError, TooMuchError    another agent, or a Prometheus
 ├─ MissingSeriesError            what a Prometheus does not have
 └─ ServerError, PackageError, AddressError       the demo's servers

@@ -3,6 +3,7 @@
 import base64
 import http.client
 import math
+import re
 import ssl
 import time
 import urllib.error
@@ -30,6 +31,8 @@ from collectors.transport_security import (
 
 REFUSED_LOGIN_STATUSES = (401, 403, 407)
 """HTTP status codes of a refused login, the last one by a proxy."""
+TUNNEL_REFUSAL = re.compile(r"Tunnel connection failed: (403|407)\b")
+"""What http.client says when a proxy refuses the tunnel for an https URL."""
 NO_PROXY = "name the server's host in no_proxy"
 MAX_TEXT_LENGTH = 200
 """Characters of an external message that are shown."""
@@ -57,10 +60,6 @@ class UntrustedError(HeadroomError):
 
 class NoAnswerError(HeadroomError):
     """The server does not answer; the message is the reason."""
-
-
-class EncodingError(AccessError):
-    """The answer is compressed in a way that is not read; the message is one line with remedy."""
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -162,14 +161,27 @@ def refusal_text(code: int, request: urllib.request.Request, remedy: str) -> str
     """
     proxy = proxy_of(request) if request.full_url.startswith("http:") else None
     if code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-        remedy = "give it in http_proxy, as http://USER:PASSWORD@HOST:PORT"
-        return (
-            f"the proxy {proxy or 'before it'} asks for a login ({code}); {remedy}, or {NO_PROXY}"
-        )
+        return _proxy_login_text(proxy or "before it", "http_proxy")
     if proxy and code == HTTPStatus.FORBIDDEN:
         refused = f"login refused ({code}), or the proxy {proxy} refuses the request"
         return f"{refused}; {remedy}, or {NO_PROXY}"
     return f"login refused ({code}); {remedy}"
+
+
+def _proxy_login_text(proxy: str, variable: str) -> str:
+    remedy = f"give it in {variable}, as http://USER:PASSWORD@HOST:PORT, or {NO_PROXY}"
+    return f"the proxy {proxy} asks for a login (407); {remedy}"
+
+
+def _tunnel_refusal(reason: object, request: urllib.request.Request) -> str | None:
+    """Return that a proxy refuses to connect to the server, and the remedy; None if none does."""
+    found, proxy = TUNNEL_REFUSAL.match(str(reason)), proxy_of(request)
+    if not found or not proxy:
+        return None
+    if int(found[1]) == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        return _proxy_login_text(proxy, "https_proxy")
+    remedy = f"let the proxy allow it, or {NO_PROXY}"
+    return f"the proxy {proxy} refuses to connect to it ({found[1]}); {remedy}"
 
 
 @cache
@@ -214,8 +226,8 @@ def read_answer(
     """Send a request, and read a limited number of bytes of the answer.
 
     The server has `timeout` seconds to be connected, and as many for its whole answer. Raises
-    `urllib.error.HTTPError` for an answer that is a refusal, else `UntrustedError`,
-    `EncodingError` or `NoAnswerError`.
+    `urllib.error.HTTPError` for an answer that is a refusal, else `UntrustedError`, `NoAnswerError`
+    or, with a remedy, `AccessError`.
     """
     try:
         with opener.open(request, timeout=timeout) as answer:
@@ -228,6 +240,8 @@ def read_answer(
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise UntrustedError(reason) from None
+        if refusal := _tunnel_refusal(reason, request):
+            raise AccessError(refusal) from None
         raise NoAnswerError(_reason_text(reason) + _proxy_text(request)) from None
 
 
@@ -282,7 +296,7 @@ def _decoded(answer: Any) -> Iterator[bytes]:
             raise NoAnswerError(f"its gzip cannot be unpacked: {error}") from None
     else:
         remedy = "let the server, or the proxy before it, send gzip or no encoding"
-        raise EncodingError(f"the encoding {encoding[:40]!r} of its answer is not read; {remedy}")
+        raise AccessError(f"the encoding {encoding[:40]!r} of its answer is not read; {remedy}")
 
 
 def _received(answer: Any) -> Iterator[bytes]:
