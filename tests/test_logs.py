@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent.support.logs import (
+    BURST,
     MAX_KINDS,
     RepeatedMessages,
     describe_error,
@@ -136,6 +137,20 @@ def test_the_number_of_suppressed_lines_is_in_the_line(root: logging.Logger) -> 
         root.warning("down", extra=fields(target="db1"))
     assert stream.getvalue().count("\n") == 6
     assert stream.getvalue().endswith("target=db1 repeated=2\n")
+
+
+def test_a_reload_lets_no_more_of_the_same_through(root: logging.Logger) -> None:
+    """It sets up the log again, with another level or format perhaps."""
+    stream = io.StringIO()
+    for _ in range(10):
+        for style in ("logfmt", "json"):
+            set_up_logging("info", style, stream)
+            root.warning("down", extra=fields(target="db1"))
+    assert stream.getvalue().count("\n") == BURST
+    set_up_logging("error", "logfmt", stream)
+    root.error("down", extra=fields(target="db1"))
+    root.warning("another")
+    assert stream.getvalue().count("\n") == BURST + 1
 
 
 def test_an_exception_is_described_on_one_line() -> None:

@@ -36,11 +36,16 @@ def describe_error(error: BaseException) -> str:
 
 
 def set_up_logging(level: str, style: str, stream: TextIO | None = None) -> None:
-    """Log every event of the agent to standard error (or `stream`), one line each."""
+    """Log every event of the agent to standard error (or `stream`), one line each.
+
+    When called again, as by a reload, what was logged before still counts as repeated.
+    """
+    root = logging.getLogger()
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if style == "json" else _Logfmt())
-    handler.addFilter(RepeatedMessages())
-    root = logging.getLogger()
+    filters = [each for former in root.handlers for each in former.filters]
+    repeated = (each for each in filters if isinstance(each, RepeatedMessages))
+    handler.addFilter(next(repeated, None) or RepeatedMessages())
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
 
