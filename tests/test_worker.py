@@ -1,15 +1,21 @@
 """Workers: who is served when, and that a defect stays its own."""
 
 import logging
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from agent.support.scheduled_thread import SHARED_SECONDS, Tick, Worker
 
 DEADLINE = 5.0
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class Recorder:
@@ -183,6 +189,42 @@ def test_late_starts_of_ticks_are_added_up(started: list[Worker]) -> None:
     start(started, quick.tick, slow)
     assert quick.enough.wait(DEADLINE)
     assert started[0].late_seconds > 0.1
+
+
+SUSPENDED = """
+import sys
+from agent.support import scheduled_thread
+scheduled_thread.SUSPENDED_SECONDS = float(sys.argv[1])
+worker = scheduled_thread.Worker("test", [lambda now: now + 0.25])
+worker.start()
+for _ in sys.stdin:
+    print(worker.late_seconds, flush=True)
+"""
+
+
+def added_by_a_suspension(threshold: float) -> float:
+    """How late its worker became, where so long counts as one; all in seconds."""
+    words = [sys.executable, "-c", SUSPENDED, str(threshold)]
+    pipe, environment = subprocess.PIPE, os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        assert process.stdin
+        assert process.stdout
+        late = []
+        for number in (None, signal.SIGSTOP, signal.SIGCONT):
+            if number is not None:
+                process.send_signal(number)
+                time.sleep(2.0 if number is signal.SIGSTOP else 0.5)
+            if number is not signal.SIGSTOP:
+                print(file=process.stdin, flush=True)
+                late.append(float(process.stdout.readline()))
+        process.stdin.close()
+    return late[1] - late[0]
+
+
+def test_a_suspended_process_has_no_late_worker() -> None:
+    """Its runs begin late, but nothing delays them: the machine is not too busy for it."""
+    assert added_by_a_suspension(threshold=0.75) < 1.0
+    assert added_by_a_suspension(threshold=100.0) > 1.0
 
 
 def test_a_woken_worker_runs_its_ticks_at_once(started: list[Worker]) -> None:

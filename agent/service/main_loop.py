@@ -13,12 +13,11 @@ from agent.assessment.snapshot import Snapshot
 from agent.service.status_line import status_line
 from agent.service.systemd_notify import Notifier
 from agent.support.logs import fields
+from agent.support.scheduled_thread import SUSPENDED_SECONDS
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-SUSPENDED_SECONDS = 10.0
-"""Seconds between two checks of the workers from which the whole process was not running."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SECONDS = 30.0  # seconds that a request for a reload waits for it
 Problems = list[str]

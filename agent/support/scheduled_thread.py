@@ -15,6 +15,8 @@ Tick = Callable[[float], float]
 IDLE = 1.0  # seconds until the next check of a worker without ticks, or after a failed tick
 SHARED_SECONDS = 0.05
 """Seconds that a tick may wait for others that are due by then: a wake-up takes 0.1 ms of CPU."""
+SUSPENDED_SECONDS = 10.0
+"""Seconds by which a thread wakes late from when the whole process was not running."""
 ALLOWANCE = 60.0  # seconds that one tick may take before the worker counts as hanging
 
 
@@ -100,13 +102,18 @@ class Worker(threading.Thread):
         return max(at for at in due if at <= soon)
 
     def _run_due_ticks(self) -> None:
-        """Run each tick that is due, or all after `wake`; add up how late they begin."""
+        """Run each tick that is due, or all after `wake`; add up how late they begin.
+
+        A suspension (of the process, its container or its machine) makes none late.
+        """
         at_once, self._run_all_now = self._run_all_now, False
+        woken_at = time.monotonic()
+        resumed_at = woken_at if woken_at - self._expected_at > SUSPENDED_SECONDS else 0.0
         for tick in tuple(self._due):
             due, now = self._due.get(tick), time.monotonic()
             if due is None or (due > now and not at_once) or self._stop_requested:
                 continue
-            self.late_seconds += max(now - due, 0.0) if due else 0.0
+            self.late_seconds += max(now - max(due, resumed_at), 0.0) if due else 0.0
             self._expected_at = now
             next_due = self._run_tick(tick)
             with self._due_lock:
