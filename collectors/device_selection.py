@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from collectors.base import Feature
+from collectors.base import Feature, Values
 
 DEVICES = Path("/sys/class")
 MAX_DISKS, MAX_INTERFACES = 16, 8  # the busiest since boot
@@ -38,10 +38,6 @@ class Devices:
         """Return the devices of both."""
         return Devices(self.disks | other.disks, self.interfaces | other.interfaces)
 
-    def __sub__(self, other: "Devices") -> "Devices":
-        """Return the devices that are not in the other."""
-        return Devices(self.disks - other.disks, self.interfaces - other.interfaces)
-
     def __str__(self) -> str:
         """Return a list of the devices, each with its kind."""
         disks = [f"disk {name!r}" for name in sorted(self.disks)]
@@ -56,19 +52,17 @@ def physical_devices(kept: Devices) -> Devices:
     return Devices(physical_disks(kept.disks), physical_interfaces(kept.interfaces))
 
 
-def local_feature(named: Devices) -> tuple[Feature, ...]:
-    """Check whether this machine has all named devices; no feature where none is named."""
-    known = Devices(frozenset(disk_counters()), frozenset(interface_counters()))
-    return named_feature(named, known, "not on this host", LOCAL_NAMES)
-
-
-def named_feature(named: Devices, known: Devices, where: str, remedy: str) -> tuple[Feature, ...]:
-    """Return the feature that all named devices are known; none where none is named."""
-    if not named:
+def named_feature(named: Devices, latest: Values, where: str, remedy: str) -> tuple[Feature, ...]:
+    """Check whether the latest reading has all named devices; no feature before the first."""
+    if not named or not latest:
         return ()
-    if missing := named - known:
-        return (Feature("host_named_devices", False, f"{where}: {missing}", remedy),)
-    return (Feature("host_named_devices", enabled=True),)
+    known = {name.rpartition(":")[0] for name in latest}
+    missing = Devices(
+        frozenset(name for name in named.disks if f"disk:{name}" not in known),
+        frozenset(name for name in named.interfaces if f"network:{name}" not in known),
+    )
+    reason = f"{where}: {missing}" if missing else ""
+    return (Feature("host_named_devices", not missing, reason, remedy if missing else ""),)
 
 
 def disk_counters() -> Mapping[str, Any]:

@@ -11,18 +11,27 @@ import time
 
 import psutil
 
-from collectors.base import MILLISECOND, CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.base import (
+    MILLISECOND,
+    NO_VALUES,
+    CollectorError,
+    FailureKind,
+    Feature,
+    Prepared,
+    Values,
+)
 from collectors.connection import Connection
 from collectors.cpu_frequency import CpuClocks
 from collectors.cpu_idle_entries import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.device_selection import (
+    LOCAL_NAMES,
     NO_DEVICES,
     Devices,
     disk_counters,
     interface_counters,
     link_speeds,
-    local_feature,
+    named_feature,
     physical_devices,
 )
 from collectors.disk_flushes import disk_flushes
@@ -35,7 +44,10 @@ CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "ste
 
 
 def prepare(connection: Connection, named: Devices = NO_DEVICES) -> Prepared:
-    """Find the server's process; without it nothing is read. `named` devices are read too."""
+    """Find the server's process; without it nothing is read.
+
+    `named` devices are read too; each reading shows whether they are there.
+    """
     try:
         process = find_server_process(connection)
     except (psutil.Error, OSError) as error:
@@ -49,9 +61,10 @@ def prepare(connection: Connection, named: Devices = NO_DEVICES) -> Prepared:
     io = _process_io_feature(process.pid)
     threads, clocks = ThreadTimes(process.pid), CpuClocks(process.cpu_affinity)
     idle = IdleEntries(_allowed_processors(process))
-    speeds = _LinkSpeeds()
+    speeds, latest = _LinkSpeeds(), NO_VALUES
 
     def read() -> Values:
+        nonlocal latest
         clock = clocks.ratio()  # first: it may wait, and the counters have the sample's time
         values = _read(process, devices, speeds, io=io.enabled)
         optional = {
@@ -59,10 +72,14 @@ def prepare(connection: Connection, named: Devices = NO_DEVICES) -> Prepared:
             "cpu_idle_entries": idle.per_processor(),
         }
         known = {name: value for name, value in optional.items() if value is not None}
+        latest = values if named else NO_VALUES
         return {**values, **threads.read(), **known}
 
+    def found() -> tuple[Feature, ...]:
+        return named_feature(named, latest, "not on this host", LOCAL_NAMES)
+
     quota = quota_feature(process.pid)
-    return Prepared(read, (Feature("host", enabled=True), *local_feature(named), quota, io))
+    return Prepared(read, (Feature("host", enabled=True), quota, io), found)
 
 
 def _allowed_processors(process: psutil.Process) -> list[int]:

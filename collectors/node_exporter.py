@@ -11,7 +11,14 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.base import (
+    NO_VALUES,
+    CollectorError,
+    FailureKind,
+    Feature,
+    Prepared,
+    Values,
+)
 from collectors.connection import Connection
 from collectors.device_selection import (
     MAX_DISKS,
@@ -74,7 +81,6 @@ REMOTE_NAMES = (
     " --collector.diskstats.device-exclude are not among them"
 )
 
-NO_VALUES: Values = {}
 Fetch = Callable[[], bytes]
 """Fetch node_exporter's page once; raises `CollectorError` of a kind that ends no session."""
 
@@ -111,13 +117,8 @@ class _PageReader:
 
     def features(self) -> tuple[Feature, ...]:
         """Check whether the latest page has all named devices; no feature before the first."""
-        names = {name.rpartition(":")[0] for name in self._before}
-        known = Devices(
-            frozenset(name for name in self._named.disks if f"disk:{name}" in names),
-            frozenset(name for name in self._named.interfaces if f"network:{name}" in names),
-        )
         where = "not on the page of its node_exporter"
-        return named_feature(self._named, known, where, REMOTE_NAMES) if names else ()
+        return named_feature(self._named, self._before, where, REMOTE_NAMES)
 
 
 def parse_page(page: bytes, before: Values = NO_VALUES, named: Devices = NO_DEVICES) -> Values:

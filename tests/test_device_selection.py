@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -54,15 +55,42 @@ def test_this_machines_devices_are_physical_and_few() -> None:
     assert not [name for name in disks if name.startswith(device_selection.NOT_DISKS)]
 
 
-def test_an_unknown_device_name_is_reported() -> None:
-    """Of both kinds; existing ones are accepted, physical or not."""
-    lo = Devices(interfaces=frozenset({"lo"}))
-    assert device_selection.local_feature(Devices()) == ()
-    assert [feature.enabled for feature in device_selection.local_feature(lo)] == [True]
-    both = Devices(frozenset({"lo", "none0"}), frozenset({"lo", "none1"}))
-    (lacking,) = device_selection.local_feature(both)
-    assert not lacking.enabled
-    assert lacking.reason == "not on this host: disk 'lo', disk 'none0', interface 'none1'"
+def test_each_reading_shows_whether_the_named_devices_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of both kinds, physical or not: one may be added or removed at any time."""
+    moved = psutil.disk_io_counters(perdisk=False)
+    disks = {"lo": moved}
+    monkeypatch.setattr(host, "disk_counters", lambda: disks)
+    monkeypatch.setattr(host, "find_server_process", lambda _: psutil.Process())
+    session: Any = None
+    named = Devices(frozenset({"lo", "none0"}), frozenset({"lo", "none1"}))
+    prepared = host.prepare(session, named)
+    assert prepared.read
+    assert [feature.name for feature in prepared.features] == [
+        "host",
+        "host_quota",
+        "host_process_io",
+    ]
+    seen = []
+    for change in (dict, lambda: disks.update(none0=moved), lambda: disks.pop("lo")):
+        change()
+        prepared.read()
+        (feature,) = prepared.features_read()
+        seen.append((feature.enabled, feature.reason.removeprefix("not on this host: ")))
+    assert seen == [
+        (False, "disk 'none0', interface 'none1'"),
+        (False, "interface 'none1'"),
+        (False, "disk 'lo', interface 'none1'"),
+    ]
+    lo = host.prepare(session, Devices(interfaces=frozenset({"lo"})))
+    assert lo.read
+    lo.read()
+    assert [feature.enabled for feature in lo.features_read()] == [True]
+    none = host.prepare(session)
+    assert none.read
+    none.read()
+    assert none.features_read() == ()
 
 
 def test_of_many_devices_the_busiest_are_read(
