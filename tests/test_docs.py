@@ -2,9 +2,14 @@
 
 import re
 import shlex
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
+from pymysql.cursors import DictCursor
 
 from agent.assessment.deploy_markers import MAX_MARKERS
 from agent.cli import main
@@ -52,6 +57,7 @@ from models.shared_constants import (
 )
 from models.trust import MAX_ERROR, MIN_LOAD, TRUSTED_RATIO
 from models.usl.residence_curve import RELATIVE_ERROR
+from testbed.real.daemon import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -205,21 +211,76 @@ def test_the_readme_links_to_every_page() -> None:
     assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
 
 
+RUNBOOKS = ROOT / "docs/runbooks.md"
+
+
 def test_the_statements_of_the_runbooks_run(server: PrivateServer) -> None:
-    """On each release, as someone who was woken types them; a view to end a session has its id."""
-    statements = re.findall(r"`((?:SHOW|SELECT) [^`]+)`", (ROOT / "docs/runbooks.md").read_text())
+    """On each release, as someone who was woken types them."""
+    statements = re.findall(r"`((?:SHOW|SELECT) [^`]+)`", RUNBOOKS.read_text())
     assert len(statements) > 3
     with server.connect_as_root() as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
-            if "_lock_waits" in statement:
-                columns = {column[0] for column in cursor.description}
-                assert "sql_kill_blocking_connection" in columns, statement
+
+
+def test_the_runbooks_statements_find_who_holds_a_lock(server: PrivateServer) -> None:
+    """A transaction that stays open, an update that waits for its row, an ALTER for its table."""
+
+    def wait_for(statement: str) -> None:
+        with server.connect_as_root() as waiting, suppress(pymysql.err.OperationalError):
+            waiting.cursor().execute(statement)
+
+    holding = server.connect_as_root()
+    holder = holding.thread_id()  # type: ignore[no-untyped-call]
+    cursor = holding.cursor()
+    for statement in (
+        "CREATE DATABASE held",
+        "CREATE TABLE held.t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO held.t VALUES (1, 1)",
+        "BEGIN",
+        "UPDATE held.t SET v = 2",
+    ):
+        cursor.execute(statement)
+    statements = ("UPDATE held.t SET v = 3", "ALTER TABLE held.t ADD COLUMN w INT")
+    waiting = [threading.Thread(target=wait_for, args=(s,), daemon=True) for s in statements]
+    try:
+        with server.connect_as_root() as connection, connection.cursor(DictCursor) as looking:
+
+            def rows(statement: str) -> list[dict[str, Any]]:
+                assert f"`{statement}`" in " ".join(RUNBOOKS.read_text().split()), statement
+                looking.execute(statement)
+                return [*looking.fetchall()]
+
+            waiting[0].start()
+            row_locks = wait_until("a wait", lambda: rows("SELECT * FROM sys.innodb_lock_waits"))
+            waiting[1].start()
+            looks = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE LIKE '%metadata lock'"
+            wait_until("another wait", lambda: looking.execute(looks))
+            kill = f"KILL {holder}"
+            assert [row["sql_kill_blocking_connection"] for row in row_locks] == [kill]
+            metadata = rows("SELECT * FROM sys.schema_table_lock_waits")
+            if server.flavour == "mysql":
+                assert kill in {row["sql_kill_blocking_connection"] for row in metadata}
+            else:
+                assert metadata == []
+                text = "SELECT * FROM information_schema.innodb_trx ORDER BY trx_started"
+                open_ones = rows(text)
+                first = open_ones[0]["trx_started"]  # in whole seconds
+                oldest = [row for row in open_ones if row["trx_started"] == first]
+                assert holder in {row["trx_mysql_thread_id"] for row in oldest}
+            looking.execute(kill)
+    finally:
+        holding.close()
+        for thread in waiting:
+            if thread.ident is not None:
+                thread.join(10)
+        with server.connect_as_root() as connection, connection.cursor() as cleaning:
+            cleaning.execute("DROP DATABASE held")
 
 
 def test_a_variable_that_the_runbooks_name_exists_where_they_say(server: PrivateServer) -> None:
     """MariaDB has no innodb_thread_concurrency, and the runbook says so."""
-    text = " ".join((ROOT / "docs/runbooks.md").read_text().split())
+    text = " ".join(RUNBOOKS.read_text().split())
     assert "MySQL, unlike MariaDB, also has `innodb_thread_concurrency`" in text
     with server.connect_as_root() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW GLOBAL VARIABLES LIKE 'innodb_thread_concurrency'")
