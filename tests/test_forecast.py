@@ -203,6 +203,25 @@ def test_holidays_bring_no_capacity_nearer(days: int, since: int) -> None:
         assert dict(found.probability)[7] < 0.1
 
 
+@pytest.mark.parametrize("change", [1, -1])
+@pytest.mark.parametrize("since", [1, 3, 8])
+@pytest.mark.parametrize("now", [10, 12, 13, 14])
+def test_a_change_of_the_clocks_is_no_growth(now: int, since: int, change: int) -> None:
+    """A load whose daily peak, at 13 h by the clock, has come an hour earlier, or later, for days.
+
+    The day of the change may have two of these peaks, or none, and the days before it are compared
+    with other days of the week. The alert on the forecast needs 0.5.
+    """
+    hours = np.arange(35 * HOURS) + now
+    clock = hours + np.where(hours >= len(hours) - since * HOURS, change, 0)
+    weekly = np.where(clock // HOURS % 7 >= 5, WEEKEND, 1.0)
+    daily = np.exp(3 * np.cos(2 * np.pi * (clock - 13) / HOURS) - 3)
+    noise = np.exp(0.03 * np.random.default_rng(now).standard_normal(len(hours)))
+    found = meets(PEAK * daily * weekly * noise, 1.3 * PEAK)
+    assert found.reason is ForecastReason.NO_GROWTH
+    assert dict(found.probability)[7] < 0.2
+
+
 def test_growth_after_a_step_is_that_of_the_line() -> None:
     """A step is left out of the growth: the capacity is reached by the line that goes on."""
     hours = load(42, 0.01)

@@ -142,6 +142,60 @@ def test_a_morning_that_has_come_goes_on_no_further() -> None:
     assert min(probability(step, below) for step in range(94, 105)) > 0.4
 
 
+SUNDAY, MONDAY, TUESDAY, WEDNESDAY = range(8, 12)
+"""Days of `office_weeks`."""
+
+
+def office_weeks(seed: int, weekend: float, change: int = 0) -> Array:
+    """A load that rises from 300 to 1000 within an hour from eight on, by the clock.
+
+    On the last Sunday the clocks change by so many steps; weekend: the share of the rise then.
+    """
+    rng = np.random.default_rng(seed)
+    steps = np.arange((WEDNESDAY + 1) * DAY_STEPS)
+    clock = steps + np.where(steps >= SUNDAY * DAY_STEPS + 12, change, 0)
+    hour, weekday = clock % DAY_STEPS / 12, (clock // DAY_STEPS + 5) % 7
+    risen = np.clip(hour - 8, 0, 1) - np.clip((hour - 18) / 2, 0, 1)
+    waves = np.interp(steps, steps[::3], rng.normal(0, 0.04, len(steps[::3])))
+    noise = np.exp(waves + rng.normal(0, 0.01, len(steps)))
+    found: Array = (300 + 700 * risen * np.where(weekday >= 5, weekend, 1.0)) * noise
+    return found
+
+
+def morning_probabilities(means: Array, day: int, capacity: float) -> list[float]:
+    """Those of saturation within the hour, from five in the morning to noon, UTC."""
+    limit = Distribution.of_quantiles(0.93 * capacity, capacity, 1.07 * capacity)
+    found = []
+    for end in range(DAY_STEPS * day + 60, DAY_STEPS * day + 144):
+        known = means[max(end - WEEK - 24, 0) : end]
+        rise = possible_rises(known, known[-1], known[-1 - RISE_STEPS])[12]
+        found.append(rise.saturation_probability(known[-1], limit))
+    return found
+
+
+@pytest.mark.parametrize("weekend", [0.2, 1.0])
+@pytest.mark.parametrize("change", [12, -12, 0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_morning_after_the_clocks_change_is_no_new_rise(
+    seed: int, change: int, weekend: float
+) -> None:
+    """Nor does it come again an hour later: no page (0.35) where 1.6 times the peak is possible."""
+    means = office_weeks(seed, weekend, change)
+    for day in range(SUNDAY, WEDNESDAY + 1):
+        assert max(morning_probabilities(means, day, 1600.0)) < 0.35, day
+
+
+@pytest.mark.parametrize("change", [12, -12])
+def test_after_the_clocks_change_a_launch_is_new(change: int) -> None:
+    """By three fifths, at eleven by the clock."""
+    means = office_weeks(0, 0.2, change)
+    for day in (MONDAY, TUESDAY):
+        grown = means[: DAY_STEPS * day + 132 - change].copy()
+        grown[-RISE_STEPS:] *= 1.6
+        found = possible_rises(grown[-WEEK - 24 :], grown[-1], grown[-1 - RISE_STEPS])[12]
+        assert found.new_probability > 0.9
+
+
 def test_without_an_earlier_day_no_rise_is_expected() -> None:
     """Nothing is known of this hour: neither a rise nor the usual level."""
     for count in (1, 40, DAY_STEPS // 2):
