@@ -20,14 +20,16 @@ in which they end: if calls one after another take half an interval each, it is.
 class LongStatements:
     """Moves calls and rows of long statements to the intervals in which these ran.
 
-    Their rows per second are those of all tables so far; `keep` is the factor for earlier ones.
+    Their rows per second are those of all statements that have ended so far, since rows and time
+    are counted together, at the end; `keep` is the factor for earlier ones.
     """
 
     def __init__(self, keep: float = 1.0) -> None:
         self._keep = keep
         self._sizes: tuple[str, ...] = ()
         self._sums: dict[str, Array] = {}
-        """Work time, statement time, how much of that is misplaced, and each size, by class."""
+        """Work time of what has ended, statement time, how much of that is misplaced, and each
+        size, by class."""
 
     def moved(self, intervals: ClassIntervals) -> ClassIntervals:
         """Return the intervals with the rows of long statements in proportion to their work time.
@@ -38,11 +40,11 @@ class LongStatements:
         if count is None or not len(intervals):
             return intervals
         intervals = with_running_time(intervals)
-        whole, time, misplaced, *sizes = self._add(intervals)
+        ended, time, misplaced, *sizes = self._add(intervals)
         is_long = misplaced > MISPLACED_PART * time
         if not is_long.any():
             return intervals
-        work, unit = intervals.work_time, np.where(whole > 0, whole, 1.0)
+        work, unit = intervals.work_time, np.where(ended > 0, ended, 1.0)
         calls = work / intervals.seconds.mean()
         pairs = zip(intervals.sizes, sizes, strict=True)
         return replace(
@@ -60,7 +62,8 @@ class LongStatements:
         delta = intervals.inflight_delta
         delta = np.zeros_like(intervals.statement_time) if delta is None else delta
         time, misplaced = np.maximum(intervals.statement_time + delta, 0.0), np.abs(delta) / 2
-        tables = (intervals.work_time, time, misplaced, *dict(intervals.sizes).values())
+        ended = replace(intervals, inflight_delta=None).work_time
+        tables = (ended, time, misplaced, *dict(intervals.sizes).values())
         sums = np.column_stack([table.sum(axis=0) for table in tables])
         sums += self._keep * np.array(before)
         self._sums = dict(zip(intervals.names, sums, strict=True))
