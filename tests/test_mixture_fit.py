@@ -329,6 +329,18 @@ def test_a_class_at_its_bound_is_as_uncertain_as_without_it() -> None:
     assert bounded.stderr == pytest.approx(free.stderr, rel=0.1)
 
 
+def test_a_class_that_most_likely_computes_gets_its_part_by_time() -> None:
+    """A report of few rows, most of the CPU: that it waits is improbable, but would be precise."""
+    report, short = np.array([3.1, 5.0, 5.0, 5.0, 1.4]), np.array([0.3, 0.4, 0.3, 0.3, 0.3])
+    x, used = np.column_stack((1e-5 * report, short)), 0.97 * report.sum()
+    work = np.array([report.sum(), short.sum()])
+    priors = ClassPriors(x.sum(axis=0), work, max_use=10 * work, min_computing_level=0.36)
+    mixture = fit_mixture(moments_of(x, 0.97 * report + 1.2 * short), priors)
+    assert 0.9 <= mixture.computing[0] < 0.99
+    assert mixture.totals[0] == pytest.approx(used, rel=0.05)
+    assert mixture.base < 0.05 * used
+
+
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one is also a neighbour of the last."""
     tried = list[tuple[MixtureProblem, prior_mixture_fit._Hypothesis]]()

@@ -9,7 +9,9 @@ competing priors, between which the data decide:
 
 A mixture of two normals per coefficient: E. George, R. McCulloch, "Variable Selection via Gibbs
 Sampling", JASA 88 (1993). Which classes wait is found among few hypotheses; where none is certain
-the precisions of both priors are weighted by their probabilities, as in a mean field.
+the precisions of both priors are weighted by their probabilities, as in a mean field. A class that
+computes with a probability of `CONFIDENCE` has its first prior alone: the second of a class with
+few calls and rows is so precise that at a hundredth of the weight it would still decide.
 
 At first all classes are taken to compute. Then one class at a time is reassigned, always the one
 that raises the evidence most, as long as one does. Given which classes wait, all distributions are
@@ -41,7 +43,7 @@ from models.attribution.class_cost_fit import (
 )
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
-from models.numerics import NEGLIGIBLE
+from models.numerics import CONFIDENCE, NEGLIGIBLE
 from models.shared_constants import UNLIKELY
 
 HALF_WAIT_RATIO = 25.0
@@ -62,20 +64,20 @@ def fit_mixture(moments: Moments, priors: ClassPriors) -> FittedMixture:
         return FittedMixture.without_use(len(priors.by_size), total, moments.intervals)
     problem = MixtureProblem.of(moments, priors)
     selection = select_waiting(problem)
-    k = problem.classes
+    k, probability = problem.classes, selection.computing
+    computing = np.where(probability >= CONFIDENCE, 1.0, probability)
     matrix, vector = problem.normal_equations(
-        problem.prior(selection.computing, selection.level), selection.noise
+        problem.prior(computing, selection.level), selection.noise
     )
     variances = _inverse_diagonal(matrix)[:k]
     mean = _bounded_mode(problem, matrix, vector)
-    used = float(selection.computing @ mean[:k])
-    worked = float(selection.computing @ problem.work)
+    used, worked = float(computing @ mean[:k]), float(computing @ problem.work)
     level = float(problem.level_of(used, worked))
     return FittedMixture(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
         variances=variances * total**2,
-        computing=selection.computing,
+        computing=probability,
         level=None if priors.work is None else level * total / problem.work_unit,
         intervals=moments.intervals,
     )
