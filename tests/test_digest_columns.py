@@ -12,11 +12,14 @@ from class_recording import CPU_ON, connected
 from conftest import ServerFactory
 
 from agent.demo.private_server import PrivateServer
+from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.digest_deltas import ClassDeltas, DigestDeltas
+from agent.query_classes.tracked_classes import class_table
 from collectors import digests
 from collectors.connection import Connection
 from collectors.digests import DigestRows, DigestValues
+from models.attribution.call_and_row_costs import USUAL_CPU
 from testbed.real.clients import root
 
 pytestmark = pytest.mark.live
@@ -28,6 +31,8 @@ TABLES = (
     "CREATE TABLE known.t (id INT PRIMARY KEY AUTO_INCREMENT, b INT, long_text LONGTEXT)",
     *["INSERT INTO known.t (b, long_text) VALUES (7, REPEAT('x', 5000))"] * ROWS,
 )
+SHORT = 300
+"""Calls of a short statement."""
 FILLER = 300
 """Statements more than a small table of digests takes."""
 REFUSED = "SELECT no_such_column AS refused FROM known.t"
@@ -139,6 +144,30 @@ def test_every_column_counts_its_statements(server: PrivateServer, watched: Watc
         assert slept["cpu_time"] < 0.1 * slept["statement_time"]
     else:
         assert server.flavour == "mariadb"
+
+
+def test_opening_a_table_is_no_wait_for_a_lock(server: PrivateServer, watched: Watched) -> None:
+    """MariaDB counts it as lock time, of which a call's least CPU is work; MySQL does not."""
+    with root(server) as ask:
+        for _ in range(SHORT):
+            ask("SELECT b AS short FROM known.t WHERE id = 1")
+        ask("SELECT 1")
+    changes = watched.changes()
+    assert changes is not None
+    keys = [watched.key(number) for number in range(1 + changes.classes.max())]
+    table = class_table(
+        [ClassInterval(1.0, 1.0, changes, {})], np.arange(len(keys)), tuple(keys), None
+    )
+    [short] = [k for k, key in enumerate(keys) if "`short`" in watched.text(f"|{key}")]
+    [row] = np.flatnonzero(changes.classes == short)
+    counted = dict(zip(changes.names, map(float, changes.values[row]), strict=True))
+    time, locked = counted["statement_time"], counted["lock_time"]
+    is_mariadb = server.flavour == "mariadb"
+    assert (locked > 0.1 * time) == is_mariadb
+    opening = min(USUAL_CPU["calls"] * SHORT, locked) if is_mariadb else 0.0
+    assert table.work_time[0, short] == pytest.approx(time - locked + opening)
+    assert table.lock_time is not None
+    assert table.lock_time[0, short] > 0
 
 
 def test_only_recently_used_rows_are_read_again(server: PrivateServer, watched: Watched) -> None:

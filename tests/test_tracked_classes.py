@@ -98,6 +98,18 @@ def test_row_locks_are_waited_for_by_the_classes_that_lock_rows() -> None:
         assert table.lock_time[0] == pytest.approx(expected)
 
 
+def test_a_lock_time_with_the_opening_of_tables_is_no_wait_as_far_as_a_call_costs() -> None:
+    """Where the server says so; a class that opens tables keeps some lock time."""
+    names, classes = ("calls", "statement_time", "lock_time"), np.arange(2, dtype=np.intp)
+    values = np.array([[100.0, 0.01, 0.003], [10.0, 2.0, 1.5]])
+    for opens, expected in ((True, [0.01, 0.5005]), (False, [0.007, 0.5])):
+        changes = ClassDeltas(names, classes, values, np.zeros(2), lock_time_has_opening=opens)
+        table = class_table([ClassInterval(1.0, 1.0, changes, {})], classes, ("a|", "b|"), None)
+        assert table.work_time[0] == pytest.approx(expected)
+        assert table.lock_time is not None
+        assert (table.lock_time > 0).all()
+
+
 def test_a_class_keeps_its_column_until_another_is_clearly_larger() -> None:
     """By half; so two of about the same size do not change places each minute."""
     registry = ClassRegistry()
