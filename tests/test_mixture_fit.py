@@ -341,6 +341,22 @@ def test_a_class_that_most_likely_computes_gets_its_part_by_time() -> None:
     assert mixture.base < 0.05 * used
 
 
+@pytest.mark.parametrize("evidence", [0.0, -1.0, -2.2])
+@pytest.mark.parametrize("ratio", [20.0, 30.0, 50.0])
+@pytest.mark.parametrize("computes", [True, False])
+def test_the_error_of_a_doubtful_class_has_both_answers(
+    ratio: float, evidence: float, computes: bool
+) -> None:
+    """A small class of many times the time that its rows explain, in noise that hides it."""
+    rng = np.random.default_rng(3)
+    large, small = rng.gamma(4.0, size=40), rng.gamma(20.0, size=40) / 20
+    x, cost = np.column_stack((large, small / ratio)), 1.0 if computes else 1 / ratio
+    y = (large + cost * small + 0.4) * np.exp(rng.normal(0, 0.2, 40))
+    work, waits = np.array([large.sum(), small.sum()]), np.array([0.0, evidence])
+    mixture = fit_mixture(moments_of(x, y), ClassPriors(x.sum(axis=0), work, wait_evidence=waits))
+    assert abs(mixture.totals[1] - cost * small.sum()) < 2 * mixture.stderr[1]
+
+
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one is also a neighbour of the last."""
     tried = list[tuple[MixtureProblem, prior_mixture_fit._Hypothesis]]()

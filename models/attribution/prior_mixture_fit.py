@@ -11,7 +11,9 @@ A mixture of two normals per coefficient: E. George, R. McCulloch, "Variable Sel
 Sampling", JASA 88 (1993). Which classes wait is found among few hypotheses; where none is certain
 the precisions of both priors are weighted by their probabilities, as in a mean field. A class that
 computes with a probability of `CONFIDENCE` has its first prior alone: the second of a class with
-few calls and rows is so precise that at a hundredth of the weight it would still decide.
+few calls and rows is so precise that at a hundredth of the weight it would still decide. Nor is
+that precision believed where it decides: the square of the distance to the prior that does not is
+added to the variance, with that prior's probability (the law of total variance).
 
 At first all classes are taken to compute. Then one class at a time is reassigned, always the one
 that raises the evidence most, as long as one does. Given which classes wait, all distributions are
@@ -65,7 +67,8 @@ def fit_mixture(moments: Moments, priors: ClassPriors) -> FittedMixture:
     problem = MixtureProblem.of(moments, priors)
     selection = select_waiting(problem)
     k, probability = problem.classes, selection.computing
-    computing = np.where(probability >= CONFIDENCE, 1.0, probability)
+    is_certain = probability >= CONFIDENCE
+    computing = np.where(is_certain, 1.0, probability)
     matrix, vector = problem.normal_equations(
         problem.prior(computing, selection.level), selection.noise
     )
@@ -73,6 +76,10 @@ def fit_mixture(moments: Moments, priors: ClassPriors) -> FittedMixture:
     mean = _bounded_mode(problem, matrix, vector)
     used, worked = float(computing @ mean[:k]), float(computing @ problem.work)
     level = float(problem.level_of(used, worked))
+    by_time = np.minimum(level * problem.work, problem.max_share)
+    other = np.where(is_certain, problem.size, by_time)
+    doubt = np.where(is_certain, 1 - probability, probability)
+    variances += doubt * (other - mean[:k]) ** 2
     return FittedMixture(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
