@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from history_rows import (
 )
 
 from agent.history.failures import StoreFailure
-from agent.history.open_database import open_to_write
+from agent.history.open_database import open_to_read, open_to_write
 from agent.history.row_access import insert_rows
 from agent.history.row_kinds import INTERVALS
 from agent.history.schema import VERSION
@@ -270,6 +270,42 @@ def test_a_removed_file_is_created_again(
     assert rows(path, INTERVALS) == [interval(1), interval(2)]
     assert "was moved or deleted" in said(caplog)[0]
     store.close()
+
+
+@pytest.mark.parametrize("read_meanwhile", [False, True])
+@pytest.mark.parametrize("endings", [["-wal"], ["-shm"], ["-wal", "-shm"]], ids="".join)
+def test_a_removed_log_loses_no_row(
+    path: Path,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    endings: list[str],
+    read_meanwhile: bool,
+) -> None:
+    """SQLite would write on into the file without a name, which a kill of the agent deletes."""
+    store = Store(path, SETTINGS)
+    store.put(batch(0))
+    clock.tick(store)
+    for ending in endings:
+        path.with_name(f"history.db{ending}").unlink()
+    if read_meanwhile:
+        with suppress(sqlite3.Error), closing(open_to_read(path)) as reader:
+            reader.execute("SELECT COUNT(*) FROM interval").fetchall()
+    store.put(batch(1))
+    clock.tick(store)
+    (line,) = said(caplog)
+    assert f"history.db{endings[0]}: the file was moved or deleted; all rows are kept" in line
+    clock.tick(store)
+    assert is_well(store)
+    as_killed = path.parent / "killed"
+    as_killed.mkdir(mode=0o700)
+    for file in path.parent.glob("history.db*"):
+        shutil.copy(file, as_killed)
+    expected = [interval(0), interval(1)]
+    for place in (path, as_killed / path.name):
+        assert rows(place, INTERVALS) == expected
+    store.close()
+    assert rows(path, INTERVALS) == expected
+    assert is_sound(path)
 
 
 def test_a_removed_folder_is_locked_again(path: Path, clock: Clock) -> None:

@@ -228,6 +228,11 @@ def log_path(path: Path) -> Path:
     return _companion(path, "-wal")
 
 
+def log_identities(path: Path) -> dict[Path, tuple[int, int] | None]:
+    """Return the log and its index, and which file has that name now, as `file_identity` does."""
+    return {file: file_identity(file) for file in (log_path(path), _companion(path, "-shm"))}
+
+
 def _file_size(file: Path) -> int:
     try:
         return file.stat().st_size

@@ -88,6 +88,7 @@ class Store:
         self._lock = history_file.Lock(path)
         self._connection: sqlite3.Connection | None = None
         self._file_identity: tuple[int, int] | None = None
+        self._log_identities: dict[Path, tuple[int, int] | None] = {}
         self._foreign_writes = ForeignWriteCheck(path)
         self._status = StatusTracker(path)
         self._backoff = Backoff(RETRY_MIN, RETRY_MAX)
@@ -216,6 +217,7 @@ class Store:
         )
         self._foreign_writes.checkpoint(connection)
         self._measure(connection)
+        self._log_identities = history_file.log_identities(self.path)
 
     def _run_queries(self, connection: sqlite3.Connection) -> None:
         """Answer the pending queries; one that fails stays pending."""
@@ -250,10 +252,28 @@ class Store:
         if history_file.file_identity(self.path) != self._file_identity:
             text = "the file was moved or deleted; a new one takes its place"
             raise StoreError(StoreFailure.IO, f"{self.path}: {text}")
+        self._require_log(connection)
         started = time.monotonic()
         added = _commit(connection, batches)
         self._buffer.remove_written(batches)
         self._status.wrote(added, self._clock(), time.monotonic() - started)
+
+    def _require_log(self, connection: sqlite3.Connection) -> None:
+        """Raise `StoreError` if the log has lost its name, once its rows are in the file.
+
+        SQLite would write on into it: others do not read it, nor does the next agent after a kill.
+        """
+        present = history_file.log_identities(self.path)
+        lost = [
+            file for file, identity in self._log_identities.items() if present[file] != identity
+        ]
+        if not lost:
+            return
+        if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            text = "the file was moved or deleted, and another program reads the history; end it"
+            raise StoreError(StoreFailure.BUSY, f"{lost[0]}: {text}")
+        text = "the file was moved or deleted; all rows are kept, and a new one takes its place"
+        raise StoreError(StoreFailure.IO, f"{lost[0]}: {text}; leave it to the agent")
 
     def _delete_old_rows(self, connection: sqlite3.Connection, now: float) -> bool:
         """Delete some old rows, if due; return whether there are more."""
