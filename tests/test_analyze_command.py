@@ -20,6 +20,7 @@ from recordings import DEMAND, LAW, Row, nearly, rows, written
 from web_clients import SERVER, Authority
 
 from agent.cli import main
+from agent.commands.exit_codes import INTERRUPTED
 from agent.commands.fleet_report import HEADER
 from agent.config.timestamps import time_text
 from agent.demo.private_server import free_port
@@ -27,6 +28,7 @@ from agent.prometheus.client import Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES, STATEMENT_TIME
 from agent.prometheus.fleet_targets import FleetQuery, FleetTarget
 from agent.prometheus.server_recordings import CHUNK_SAMPLES, measure_samplings
+from agent.prometheus.target_assessment import Analysis, analyse
 from agent.support.http_client import Access
 
 START = 1_790_000_000
@@ -323,6 +325,29 @@ def test_the_table_and_the_csv_have_the_most_endangered_first(
     left = [float(row["headroom_at_peak"]) for row in table if row["headroom_at_peak"]]
     assert left == sorted(left)
     assert {"db1:9104", "db2:9104"} <= {r["target"] for r in table if float(r["capacity"] or 0) > 0}
+
+
+def test_what_is_analysed_is_printed_before_the_next(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JSON, whose document is the same: of a long run that is interrupted that is there."""
+    asked = ("analyze", "--prometheus", url, *SPAN, "--no-hosts", "--format", "json")
+    assert main([*asked]) == 0
+    whole = capsys.readouterr().out
+    names = [target["target"] for target in json.loads(whole)["targets"]]
+    assert names == sorted(names)
+    assert len(names) > 1
+
+    def interrupted(client: Client, target: FleetTarget, *rest: Any) -> Analysis:
+        if target.name == names[1]:
+            raise KeyboardInterrupt
+        return analyse(client, target, *rest)
+
+    monkeypatch.setattr("agent.commands.analyze.analyse", interrupted)
+    assert main([*asked]) == INTERRUPTED
+    printed = capsys.readouterr().out
+    assert whole.startswith(printed)
+    assert [target["target"] for target in json.loads(printed + "]}")["targets"]] == names[:1]
 
 
 def test_a_fleet_is_drawn(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """`mysql-headroom analyze --prometheus URL`: how far each server of a fleet is from its limit."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from agent.commands.plot_requirements import matplotlib_problem, plot_path_probl
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import MONTH, add_prometheus_options, client_of, query_of
 from agent.config.settings import MAX_WINDOW, FitSettings
-from agent.export.snapshot_json import snapshots_object
+from agent.export.snapshot_json import snapshots_in_parts
 from agent.prometheus.client import Client, MissingSeriesError
 from agent.prometheus.fleet_targets import (
     FleetQuery,
@@ -27,7 +27,7 @@ from agent.prometheus.host_used_by_others import USED_BY_OTHERS
 from agent.prometheus.target_assessment import Analysis, analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
-from agent.support.safe_output import json_text, print_error, write_output
+from agent.support.safe_output import flush_output, json_text, print_error, write_output
 from models.forecast.hourly_means import HOUR_SECONDS
 
 CONCURRENT_TARGETS = 2
@@ -71,22 +71,37 @@ def _analyze(args: argparse.Namespace) -> int:
         print_error(problem)
         return USAGE_ERROR
     client, query = client_of(args, args.prometheus), _without_unused_time(query_of(args))
-    snapshots, failed = _analyse_targets(client, query, args.interval)
-    if not snapshots and not failed:
+    targets = find_targets(client, query)
+    if not targets:
         remedy = "check --selector, --by, --since, and that mysqld_exporter is scraped"
         print_error(f"{args.prometheus}: it has no such server; {remedy}")
         return FAILED
-    end = query.end
-    ordered = least_headroom_first(snapshots, end)
-    formats: dict[str, Callable[[], Iterator[str]]] = {
-        "table": lambda: as_table(ordered, end),
-        "csv": lambda: as_csv(ordered, end),
-        "json": lambda: iter([json_text(snapshots_object(ordered, end))]),
-    }
-    write_output(line + "\n" for line in formats[args.format]())
-    if args.plot is not None and snapshots and not _draw_plot(args.plot, ordered, end):
+    analysed, end = _analysed(client, query, args.interval, targets), query.end
+    if args.format == "json":
+        snapshots = _print_json(analysed, end)
+    else:
+        snapshots = least_headroom_first(analysed, end)
+        lines = {"table": as_table, "csv": as_csv}[args.format](snapshots, end)
+        write_output(line + "\n" for line in lines)
+    if args.plot is not None and snapshots and not _draw_plot(args.plot, snapshots, end):
         return FAILED
-    return FAILED if failed else 0
+    return FAILED if len(snapshots) < len(targets) else 0
+
+
+def _print_json(analysed: Iterator[Snapshot], now: float) -> list[Snapshot]:
+    """Print each target as soon as it is analysed: what is there survives an interruption."""
+    snapshots: list[Snapshot] = []
+
+    def kept() -> Iterator[Snapshot]:
+        for snapshot in analysed:
+            snapshots.append(snapshot)
+            yield snapshot
+
+    for part in snapshots_in_parts(kept(), now, json_text):
+        write_output([part])
+        flush_output()
+    write_output(["\n"])
+    return snapshots
 
 
 def _without_unused_time(query: FleetQuery) -> FleetQuery:
@@ -102,23 +117,21 @@ def _draw_plot(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
     from agent.commands.fleet_plot import plot_fleet
 
     try:
-        plot_fleet(path, snapshots, now)
+        plot_fleet(path, least_headroom_first(snapshots, now), now)
     except OSError as error:
         print_error(f"{path}: cannot be written ({error.strerror or error})")
         return False
     return True
 
 
-def _analyse_targets(
-    client: Client, query: FleetQuery, interval: float | None
-) -> tuple[Sequence[Snapshot], int]:
-    """Analyse each target; return the snapshots and how many failed, each reported on one line."""
-    targets = find_targets(client, query)
+def _analysed(
+    client: Client, query: FleetQuery, interval: float | None, targets: Sequence[FleetTarget]
+) -> Iterator[Snapshot]:
+    """Analyse each target; yield the snapshots, and report each that fails on one line."""
     for line in missing_hosts(targets, query):
         print_error(line)
     settings = FitSettings(window=min(query.end - query.start, MAX_WINDOW))
-    show_progress, snapshots, failed = progress_of("analysing targets"), [], 0
-    beside_others = []
+    show_progress, beside_others = progress_of("analysing targets"), list[str]()
 
     def analyse_or_error(target: FleetTarget) -> Analysis | Exception:
         try:
@@ -128,15 +141,16 @@ def _analyse_targets(
         except (SourceError, MissingSeriesError) as error:
             return error
 
-    with ThreadPoolExecutor(CONCURRENT_TARGETS) as executor:
+    executor = ThreadPoolExecutor(CONCURRENT_TARGETS)
+    try:
         for done, found in enumerate(executor.map(analyse_or_error, targets)):
             show_progress(done, len(targets))
             if isinstance(found, Analysis):
-                snapshots.append(found.snapshot)
                 beside_others += [found.snapshot.target] if found.is_beside_others else []
+                yield found.snapshot
             else:
                 print_error(found)
-                failed += 1
+    finally:
+        executor.shutdown(cancel_futures=True)  # if nobody reads the output any more
     if beside_others:
         print_error(f"{names_text(beside_others)}: {USED_BY_OTHERS}")
-    return snapshots, failed

@@ -5,7 +5,7 @@ lists every key.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -38,11 +38,18 @@ def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
 
     It is serialised target by target: their objects take several times the memory of the text.
     """
-    parts = (
-        _as_text(without_non_finite(target_object(snapshot, now)))
-        for snapshot in sorted(snapshots, key=lambda s: s.target)
-    )
-    return _as_text(snapshots_object([], now)).removesuffix("]}") + ", ".join(parts) + "]}"
+    return "".join(snapshots_in_parts(sorted(snapshots, key=lambda s: s.target), now, _as_text))
+
+
+def snapshots_in_parts(
+    snapshots: Iterable[Snapshot], now: float, as_text: Callable[[JsonObject], str]
+) -> Iterator[str]:
+    """Yield the same document in parts: one for each target, in this order, and the last."""
+    before = as_text(snapshots_object([], now)).removesuffix("]}")
+    for snapshot in snapshots:
+        yield before + as_text(without_non_finite(target_object(snapshot, now)))
+        before = ", "
+    yield ("" if before == ", " else before) + "]}"
 
 
 def _as_text(value: JsonObject) -> str:
