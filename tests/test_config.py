@@ -193,6 +193,17 @@ targets:
         ),
         ("targets: &a [*a]\n", "1: targets[0]: must be a mapping of keys to values"),
         ("? [a]\n: b\n", "1: not readable as YAML"),
+        ("log: {}\n---\nlog: {}\n", "2: not readable as YAML: a second document begins here (---)"),
+        (
+            "log:\n  level: @a\n",
+            "2: not readable as YAML: a value that begins with @, % or ` needs",
+        ),
+        (
+            "log:\n  level: %a\n",
+            "2: not readable as YAML: a value that begins with @, % or ` needs",
+        ),
+        ("log:\n  level: *a\n", "2: not readable as YAML: a value that begins with * needs quotes"),
+        ("log:\n  level: !a\n", "2: not readable as YAML: a value that begins with ! needs quotes"),
         ("\tx", "1: not readable as YAML: a tab; YAML is indented with spaces"),
         ("targets:\n - name: a\n  user: u\n", "3: not readable as YAML: indented differently from"),
         (
@@ -216,7 +227,7 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     assert "No such file or directory; check the path" in problems(tmp_path / "nothing")[0]
     assert "cannot be read: Is a directory; check the path" in problems(tmp_path)[0]
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
-    assert "cannot be read: not UTF-8 text" in problems(tmp_path / "b")[0]
+    assert "cannot be read: not UTF-8 text; save it as UTF-8" in problems(tmp_path / "b")[0]
 
 
 def test_no_message_shows_a_value_of_the_file(tmp_path: Path) -> None:

@@ -139,6 +139,17 @@ def test_an_existing_directory_is_one_line(
     assert {path.name for path in tmp_path.iterdir()} <= set(NAMES)
 
 
+def test_a_file_in_place_of_the_directory_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stays as it is."""
+    (file := tmp_path / "file").write_text("mine")
+    assert main(["files", "--write", str(file)]) == 1
+    problem = "it is not a directory; name another"
+    assert capsys.readouterr() == ("", f"mysql-headroom: {file}: {problem}\n")
+    assert file.read_text() == "mine"
+
+
 @pytest.mark.parametrize("others", [(), ("--list",), ("grants.sql",)])
 def test_force_alone_is_a_usage_error(
     others: tuple[str, ...], capsys: pytest.CaptureFixture[str]

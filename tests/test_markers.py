@@ -171,7 +171,9 @@ def test_the_command_sets_a_marker_with_the_right_login(
         assert "--name: '' is not a marker" in one_line(
             capsys, main(["mark", "--name", "", *login])
         )
-        assert "is not a time" in one_line(capsys, main([*words, "--at", "soon", *login]))
+        assert "--at: 'soon' is not a time" in one_line(
+            capsys, main([*words, "--at", "soon", *login])
+        )
     assert len(found) == 1
 
 

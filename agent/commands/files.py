@@ -52,6 +52,8 @@ def print_list() -> None:
 def write(folder: Path, *, replace: bool) -> None:
     """Write all files, or none if one exists and `replace` is not set; raises OSError."""
     texts = {folder / file.name: file.text() for file in HOST_FILES}
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(None, "it is not a directory; name another", str(folder))
     for path in texts:
         if not replace and (path.exists() or path.is_symlink()):
             raise FileExistsError(None, "exists already (--force replaces it)", str(path))

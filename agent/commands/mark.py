@@ -49,7 +49,7 @@ def _marker(args: argparse.Namespace, now: float) -> Marker:
     try:
         at = now if args.at is None else parse_time(args.at, now)
     except ValueError as error:
-        raise InputError(str(error)) from None
+        raise InputError(f"--at: {error}") from None
     try:
         return new_marker(args.name, args.target or "", at, now)
     except ValueError as error:

@@ -34,6 +34,10 @@ YAML_REMEDIES = (
     (r"expected <block end>", "indented differently from the lines above"),
     (r"could not find expected ':'", "a key without a colon"),
     (r"end of stream|<stream end>|expected ',' or", "a quote or a bracket is not closed"),
+    (r"another document", "a second document begins here (---); write all into one"),
+    (r"cannot start any token", "a value that begins with @, % or ` needs quotes around it"),
+    (r"undefined alias", "a value that begins with * needs quotes around it"),
+    (r"a constructor for the tag", "a value that begins with ! needs quotes around it"),
 )
 """What the parser's messages mean, by patterns in them."""
 
@@ -102,7 +106,7 @@ def read_yaml(path: Path, example: str) -> Document:
         reason = f"{error.strerror or error}; {remedy}"
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
     except UnicodeDecodeError:
-        reason = f"not UTF-8 text; {example} shows what it looks like"
+        reason = f"not UTF-8 text; save it as UTF-8 ({example} shows what it looks like)"
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
