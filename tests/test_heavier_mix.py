@@ -17,7 +17,7 @@ from agent.window.intervals import Window
 from agent.window.resource_utilisation import ROWS_READ
 from models.arrays import Mask
 from models.capacity.assess import assess_capacity
-from models.capacity.change_points import MIN_SIDE_INTERVALS, ROWS_PER_QUERY
+from models.capacity.change_points import MIN_SIDE_INTERVALS, ROWS_PER_QUERY, find_regimes
 from models.capacity.heavier_mix import find_heavier_mix
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
@@ -83,6 +83,7 @@ def test_reports_at_the_busiest_hour_are_not_the_end(when: str, reach: float) ->
         assert found.value == pytest.approx(SERVER.capacity, rel=0.1)
         assert found.trust is not Trust.TRUSTED
         assert CapacityReason.TWO_WORKLOADS in found.reasons
+        assert CapacityReason.RECENT_COST_DIFFERS not in found.reasons
         assert found.regimes is not None
         assert found.regimes.clusters is not None
         assert found.regimes.clusters.quantity == ROWS_PER_QUERY
@@ -156,6 +157,109 @@ def test_without_rows_or_others_at_such_a_load_nothing_is_left_out() -> None:
     assert find_heavier_mix(seen) is not None
     assert find_heavier_mix(replace(seen, rows_read=None)) is None
     assert find_heavier_mix(seen.select(SECOND & (WAVE > 0.85))) is None
+
+
+def two_mixes(
+    usual: int = 40,
+    full: int = 20,
+    reading_more: int = 20,
+    load: float = 2.0,
+    cost: float = 3.0,
+    own: float = 0.97,
+    wave: float = 0.0,
+) -> Observations:
+    """Five idle intervals, then some with processors to spare, and the last ones fill them.
+
+    The usual ones serve `load` times as many queries as those, of which each costs a `cost`-th. The
+    last `reading_more` read twice as much a query, and the idle ones. Throughput goes up and down
+    by `wave`, in steps of ten intervals.
+    """
+    count = 5 + usual + full
+    at = np.arange(count)
+    is_idle, is_full = at < 5, at >= 5 + usual
+    reads_more = is_idle | (at >= count - reading_more)
+    chance = np.exp(np.random.default_rng(35).normal(0, 0.02, (2, count)))
+    busy = 500.0 * np.where(is_full, 1.0, load) * np.exp(wave * np.sign(np.sin(at / 3)))
+    x = np.where(is_idle, 50.0, busy) * chance[0]
+    used = np.where(is_full, own, own / cost * x / 500.0)
+    cpu = Resource("cpu", np.where(is_full, 0.98, used + 0.01), own=used)
+    rows = ROWS * x * np.where(reads_more, 2.0, 1.0) * chance[1]
+    return Observations.of(SECONDS * (1.0 + at), x, 5 * chance[1], resources=[cpu], rows_read=rows)
+
+
+def test_a_heavier_mix_reads_more_rows_a_query() -> None:
+    """Not more a second: where it fills the processor, half as many queries are served."""
+    found = find_heavier_mix(two_mixes())
+    assert found is not None
+    assert found.ratio == pytest.approx(2.0, rel=0.03)
+    assert np.flatnonzero(found.intervals).tolist() == list(range(45, 65))
+    assert np.flatnonzero(found.at_any_load).tolist() == [*range(5), *range(45, 65)]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"load": 0.7},
+        {"load": 0.82, "cost": 1.0},
+        {"load": 0.9, "cost": 1.25, "wave": 0.1},
+        {"own": 0.4},
+        {"reading_more": 2},
+        {"usual": 5},
+    ],
+    ids=str,
+)
+def test_what_else_fills_a_processor_is_no_heavier_mix(how: dict[str, float]) -> None:
+    """A greater load, queries of the same cost, or perhaps of it, and other programs."""
+    assert find_heavier_mix(two_mixes(**how)) is None  # type: ignore[arg-type]
+
+
+def test_a_heavier_mix_is_left_out_until_it_is_the_present_one() -> None:
+    """It is that even where the load has fallen since: the latest queries read as many rows."""
+    seen = two_mixes()
+    past = find_regimes(seen.select(np.r_[:5, 45:65, 5:45]))
+    assert np.flatnonzero(~past.current).tolist() == list(range(5, 25))
+    assert past.clusters is not None
+    assert past.clusters.share == pytest.approx(20 / 65)
+    present = find_regimes(seen.select(np.r_[5:65, :5]))
+    assert present.current.all()
+    assert present.clusters is not None
+    assert (present.clusters.quantity, present.clusters.share) == (ROWS_PER_QUERY, 0.0)
+
+
+def test_a_change_of_the_usual_mix_beside_a_heavier_one_is_found() -> None:
+    """What was before it is left out too, and its place is among all intervals."""
+    seen = two_mixes(usual=120).select(np.r_[:65, 125:145, 65:125])
+    [cpu] = seen.resources
+    assert cpu.own is not None
+    own = np.where(np.arange(145) < 85, cpu.own, cpu.own / 2)
+    cheaper = replace(cpu, utilisation=np.minimum(own + 0.01, 0.98), own=own)
+    found = find_regimes(replace(seen, resources=(cheaper,)))
+    assert found.change is not None
+    assert found.change.index == pytest.approx(85, abs=5)
+    assert np.flatnonzero(found.current).tolist() == list(range(found.change.index, 145))
+
+
+def test_a_present_mix_that_shows_as_a_change_is_one() -> None:
+    """It filled the processor at first; at less load since, a query costs as much as then."""
+    seen = two_mixes(usual=120).select(np.r_[:65, 125:145, 65:125])
+    at = np.arange(145)
+    is_late = at >= 85
+    less = np.where(is_late | (at < 65) & (at % 2 == 1), 0.3, 1.0)
+    [cpu] = seen.resources
+    assert cpu.own is not None
+    assert seen.rows_read is not None
+    own = cpu.own * less * np.where(is_late, 3.0, 1.0)
+    found = find_regimes(
+        replace(
+            seen,
+            throughput=seen.throughput * less,
+            rows_read=seen.rows_read * less * np.where(is_late, 2.0, 1.0),
+            resources=(replace(cpu, utilisation=np.minimum(own + 0.01, 0.98), own=own),),
+        )
+    )
+    assert found.change is not None
+    assert found.change.ratio == pytest.approx(3.0, rel=0.1)
+    assert found.clusters is None
 
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
