@@ -39,6 +39,7 @@ from agent.export.page import STYLE, render
 from agent.export.sla_sentences import sla_sentences
 from agent.export.target_group_html import clock_offset_text
 from agent.pipeline import assess
+from agent.query_classes.class_registry import ClassName
 from agent.sampling.collector_health import CollectorHealth
 from agent.what_if.target_sla import sla_of
 from agent.window.intervals import Window
@@ -123,6 +124,9 @@ def test_a_trusted_capacity_comes_first() -> None:
     assert "used by the fit" in text
     assert "90 %: " in text
     assert re.search(r"headroom \d+ %", text)
+    [found] = re.findall(r"\(Nmax\) ([\d.]+) 90 %: ([\d.]+) to ([\d.]+) ", text)
+    best, low, high = map(float, found)
+    assert low < best < high
     assert "not yet reliable" not in text
     assert "not trusted" not in text
 
@@ -417,6 +421,32 @@ def test_only_a_statement_is_shown_as_code(remedy: str, is_code: bool) -> None:
     html = render([replace(snapshot(), health=Health(True, "MySQL 9", 0, (), (lack,)))], NOW)
     assert (f"remedy: <code>{escape(remedy)}</code>" in html) == is_code
     assert (f"remedy: {escape(remedy)}</li>" in html) != is_code
+
+
+def test_names_and_texts_of_others_are_no_markup() -> None:
+    """Of a server, its disks, classes and collectors, of a target and of a deploy."""
+    hostile = '"><b title=x>&amp;'
+    classes = known_classes(NOW)
+    shown = [replace(one, text=f"SELECT {hostile}") for one in classes.classes[:1]]
+    shown += [replace(one, name=ClassName(hostile, "c3")) for one in classes.classes[1:2]]
+    disk = f"disk:{hostile}"
+    demands = {"cpu": 1 / 9000, disk: 1 / 4000}
+    rows = with_resources(intervals([load / 4 for load in WAVES]), **demands)
+    found = known(rows)
+    collector = CollectorHealth(f"host {hostile}", success=False, last_error=f"no {hostile}")
+    lack = Feature(f"io {hostile}", False, f"why {hostile}", f"GRANT {hostile}")
+    page = replace(
+        found,
+        target=f"db {hostile}",
+        health=Health(True, f"MySQL {hostile}", 0, (collector,), (lack,)),
+        classes=replace(classes, at=seen_at(rows), classes=tuple(shown)),
+        markers=(Marker(seen_at(rows) - 60.0, f"4.2 {hostile}"),),
+    )
+    text = seen(page, replace(page, target=f"db2 {hostile}"), now=seen_at(rows))
+    words = ("db", "db2", "MySQL", "SELECT", "disk", "host", "no", "io", "why", "GRANT", "4.2")
+    for word in words:
+        assert f"{word} {hostile}" in text, word
+    assert f"; the limit is disk {hostile}" in text
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])

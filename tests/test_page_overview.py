@@ -109,15 +109,19 @@ def fleet() -> list[Snapshot]:
     down = replace(with_load(0.5, "down"), health=Health(up=False))
     new = Snapshot("a new one", AT, 60.0, Health(), None, AssessmentState())
     half, tenth = with_load(0.5, "half used"), with_load(0.9, "b tenth left")
-    return [new, tenth, unidentifiable("c little load"), down, full, half, overloaded("over")]
+    downs = [replace(down, target="down too"), down]
+    little, above = unidentifiable("c little load"), with_load(1.1, "z above")
+    return [new, tenth, little, above, *downs, full, half, overloaded("over")]
 
 
 def test_those_in_need_come_first() -> None:
     """Down, overloaded, full, then by headroom, and those at the end of which little is known."""
-    shown = Overview(render(fleet(), AT))
+    page = render(fleet(), AT)
+    shown = Overview(page)
     assert shown.rows[0] == list(COLUMNS)
-    order = ["down", "over", "full", "b tenth left", "half used", "a new one", "c little load"]
-    assert shown.names == order
+    order = ["down", "down too", "over", "full", "z above", "b tenth left", "half used"]
+    assert shown.names == [*order, "a new one", "c little load"]
+    assert "9 targets, first those that are down" in page
 
 
 def test_a_row_has_what_the_section_has() -> None:
@@ -128,6 +132,9 @@ def test_a_row_has_what_the_section_has() -> None:
     section = html.unescape(page.partition("<h2>half used</h2>")[2].partition("</section>")[0])
     half = shown.row("half used")
     badges = re.findall('<span class="badge [a-z]+">([^<]*)<', section)
+    kinds = set(re.findall('<span class="badge ([a-z]+)">([^<]*)<', page))
+    assert kinds >= {("good", "up"), ("bad", "down"), ("bad", "overloaded"), ("dim", "connecting")}
+    assert kinds >= {("good", "trusted"), ("dim", "not identifiable")}
     assert half["state and trust"].split() == badges
     assert (badges[0], len(badges)) == ("up", 2)
     for column in ("headroom", "throughput", "capacity"):
@@ -135,7 +142,9 @@ def test_a_row_has_what_the_section_has() -> None:
     assert half["headroom"] == "50 %"
     assert half["limit"] in section
     assert half["limit"] != ""
-    assert shown.row("over")["headroom"] == "none"
+    assert shown.row("over")["headroom"] == shown.row("z above")["headroom"] == "none"
+    assert shown.row("z above")["limit"] == half["limit"]
+    assert re.search(r"\d+ concurrent statements at the capacity", page)
     assert shown.row("over")["state and trust"].split()[:2] == ["up", "overloaded"]
     assert shown.row("full")["limit"].endswith(
         ". Host CPU is 99 % used now, although the load is below the capacity."
@@ -191,6 +200,8 @@ def test_each_name_leads_to_its_page(count: int, query: str) -> None:
     targets = [replace(known(intervals(WAVES)), target=name) for name in names]
     with listening(*targets) as server:
         shown = Overview(ask(server.server_port, f"/{query}")[2])
+        turned = ask(server.server_port, "/" if query else "/?refresh=no")[2]
+        assert ('http-equiv="refresh"' in turned) == bool(query)
         assert shown.names == names
         for name, link in zip(names, shown.links, strict=True):
             status, headers, page = ask(server.server_port, urljoin("/", link))
@@ -221,6 +232,7 @@ def page_links(page: str, is_wanted: Callable[[str], bool]) -> str:
         ("target=nobody", 404, "404 no such target"),
         ("target=", 404, "404 no such target"),
         ("targt=db", 400, "400 targt: unknown field; allowed are target, refresh"),
+        (80 * "x" + "=1", 400, f"400 {30 * 'x'}: unknown field; allowed are target, refresh"),
         ("target=db&target=db", 400, "400 target: given twice"),
         ("refresh=off", 400, "400 refresh: the only value is no"),
     ],

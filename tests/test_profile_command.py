@@ -19,7 +19,7 @@ from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, as_text
 from agent.demo.private_server import PrivateServer
 from agent.export.attribute_report import BAR_WIDTH
-from agent.export.class_table_html import classes_table
+from agent.export.class_table_html import TEXT_LENGTH, classes_table
 from agent.export.profile_plot import draw_figure, plot_class
 from agent.export.profile_rows import SORT_KEYS, profile_of, ranked_profile
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
@@ -298,7 +298,8 @@ def test_the_pages_table_marks_a_text_that_is_cut() -> None:
     state = known_classes(100.0)
     long = one_class("c3", 9.0, "SELECT `a` FROM `t` WHERE " + "`b` = ? AND " * 20)
     backwards = one_class("c4", 8.0, "SELECT \u202e`a`")
-    state = replace(state, classes=(*state.classes, long, backwards))
+    whole = one_class("c5", 7.0, "SELECT `a` FROM `t`".ljust(TEXT_LENGTH, "z"))
+    state = replace(state, classes=(*state.classes, long, backwards, whole))
     snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, AssessmentState(), state)
     text = page_of(snapshot)
     assert re.search(r"SELECT `a` FROM `t` WHERE (`b` = \? AND )+.{0,11} \.\.\. ", text)
@@ -320,6 +321,9 @@ def test_the_pages_table_ranks_classes_with_their_reasons() -> None:
     doubted = replace(state.resources[0], reasons=(AttributionReason.FEW_INTERVALS,))
     few = replace(snapshot, classes=replace(state, resources=(doubted,)))
     assert "fewer than 60 intervals" in classes_table(few, 100.0)
+    by_time = classes_table(replace(snapshot, classes=replace(state, resources=())), 100.0)
+    assert "CPU is not known here: classes are ranked by their time." in by_time
+    assert "%" not in by_time  # no share of the CPU, nor an error of it
     assert classes_table(snapshot, 279.0) == classes_table(snapshot, 100.0)  # three intervals
     assert classes_table(snapshot, 500.0) == ""
     assert classes_table(replace(snapshot, classes=None), 100.0) == ""

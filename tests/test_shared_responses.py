@@ -91,6 +91,7 @@ def test_a_response_that_is_too_old_is_not_kept_beside_the_next() -> None:
 def test_a_page_that_is_too_old_is_not_kept_beside_the_metrics() -> None:
     """Someone looked at it once; the metrics are asked for ever after."""
     maker = Maker(takes=0.1)
+    maker.get("snapshot")
     page = maker.get("page")
     held = sys.getrefcount(page)
     maker.now += MAX_STALE_AGE

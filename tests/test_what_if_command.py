@@ -153,9 +153,10 @@ def test_of_several_targets_the_names_are_listed() -> None:
     with listening(snapshot(True), watched()) as two:
         assert asked(two) == (400, f"{question}db, db<1>\n")
     many = [replace(snapshot(True), target=f"db{k:02}") for k in range(12)]
-    with listening(*many) as fleet:
+    with listening(*many) as fleet, listening(*many[:10]) as ten:
         first = ", ".join(f"db{k:02}" for k in range(10))
         assert asked(fleet) == (400, f"{question}{first} and 2 more\n")
+        assert asked(ten) == (400, f"{question}{first}\n")
 
 
 def test_a_login_is_required_as_for_the_pages(tmp_path: Path) -> None:
