@@ -117,7 +117,7 @@ def test_the_oldest_hours_are_dropped() -> None:
     history.add(
         [
             LoadSum(first + KEPT_HOURS + 4, HOUR_SECONDS, 7 * HOUR_SECONDS),
-            LoadSum(first, HOUR_SECONDS, HOUR_SECONDS),
+            LoadSum(first - 1, HOUR_SECONDS, HOUR_SECONDS),
         ]
     )
     means = history.means(UNIX + HOUR_SECONDS * (KEPT_HOURS + 5))
@@ -127,13 +127,13 @@ def test_the_oldest_hours_are_dropped() -> None:
     assert means[-1] == 7
 
 
-def test_load_from_a_clock_far_ahead_is_dropped() -> None:
+@pytest.mark.parametrize("ahead", [KEPT_HOURS * HOUR_SECONDS, 365 * DAY_SECONDS])
+def test_load_from_a_clock_far_ahead_is_dropped(ahead: float) -> None:
     """After a wrong year the present load counts; a corrupt sum never does."""
     history = HourlyLoad()
-    year = 365 * DAY_SECONDS
-    for start in (UNIX + year, UNIX):
+    for start, load in ((UNIX + ahead, 9.0), (UNIX, 4.0)):
         ends = start + 60.0 * np.arange(1.0, 61.0)
-        history.add_intervals(ends, np.full(60, 60.0), np.full(60, 4.0))
+        history.add_intervals(ends, np.full(60, 60.0), np.full(60, load))
     history.add([LoadSum(int(UNIX // HOUR_SECONDS), 10.0, float("nan"))])
     assert history.means(UNIX + HOUR_SECONDS) == pytest.approx([4.0])
 

@@ -317,6 +317,8 @@ def test_a_removed_folder_is_locked_again(path: Path, clock: Clock) -> None:
     for number in (1, 2):
         first.put(batch(number))
         clock.tick(first)
+    open_files = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert not [name for name in open_files if name.endswith(".lock (deleted)")]
     second.put(batch(3))
     clock.tick(second)
     assert second.state.failures == {StoreFailure.TAKEN: 1}
