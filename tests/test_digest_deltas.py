@@ -235,10 +235,11 @@ def test_truncating_the_table_loses_one_interval(
 
 
 def test_a_restart_loses_one_interval_even_if_all_sums_are_higher(followed: Followed) -> None:
-    """A busy server may have passed its old sums when it is read again."""
+    """A busy server may have passed its old sums when it is read again, of some classes later."""
     assert followed.take(reading({f"1|{A}": (999, 99.0)}), restarted=True) is None
     assert followed.lost() == {LossReason.RESTART: 1}
     assert followed.take(reading({f"1|{A}": (1000, 99.0)})) == {A: [1, 0, 0]}
+    assert followed.take(reading({f"1|{B}": (99, 9.0)})) == {}
 
 
 @pytest.mark.parametrize(
@@ -322,6 +323,16 @@ def test_a_class_not_used_during_a_gap_is_known_after_it(
     found = followed.take(reading({f"1|{A}": (100, 9.0), f"1|{B}": (7, 0.5)}))
     assert found == {A: [1, 0, 0]} | ({} if complete else {B: [2, 0, 0]})
     assert followed.lost() == {LossReason.GAP: 1} | ({LossReason.UNSEEN: 1} if complete else {})
+
+
+def test_what_ended_during_a_gap_is_not_taken_back_after_it(followed: Followed) -> None:
+    """Its time is in what is lost with the gap; what began in it counts from there."""
+    assert followed.take(reading({}, running={A: 9.0})) == {A: [0, 0, 9]}
+    rows = {f"1|{A}": (11, 21.0)}
+    assert followed.take(reading(rows, running={B: 3.0}, since=500.0)) is None
+    rows = {f"1|{A}": (12, 21.5)}
+    found = followed.take(reading(rows, running={B: 5.0}))
+    assert found == {A: [1, 0.5, 0], B: [0, 0, 2]}
 
 
 def test_truncating_the_table_during_a_gap_is_detected(followed: Followed) -> None:

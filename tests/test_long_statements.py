@@ -50,20 +50,19 @@ def test_a_call_began_earlier_than_the_interval_in_which_it_ended(
 
 def test_a_class_that_is_never_seen_running_is_moved_beside_one_that_is() -> None:
     """MariaDB does not show a first statement of a class, nor those whose words are ambiguous."""
-    time, calls, running = np.zeros(5), np.zeros(5), np.array([1.0, 1.0, 1.0, 1.0, -4.0])
-    time[4], calls[4] = 3.2, 1.0
-    unseen, seen = one_class(time, calls), one_class(4.5 * calls, calls, running)
-    both = replace(
-        unseen,
-        names=("unseen", "seen"),
-        statement_time=np.hstack((unseen.statement_time, seen.statement_time)),
-        count=np.column_stack((calls, calls)),
-        inflight_delta=np.column_stack((0 * running, running)),
+    calls, running = np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 1.0, -1.0])
+    all_three = replace(
+        one_class(calls, calls),
+        names=("unseen", "seen", "shorter"),
+        statement_time=np.outer(calls, [3.2, 4.5, 0.9]),
+        count=np.outer(calls, [1.0, 1.0, 1.0]),
+        inflight_delta=np.outer(running, [0.0, 1.0, 0.0]),
         sizes=(),
     )
-    work = with_running_time(both).work_time
+    work = with_running_time(all_three).work_time
     assert work[:, 0] == pytest.approx([0, 0.7, 1, 1, 0.5])
-    assert work[:, 1] == pytest.approx(seen.work_time[:, 0])
+    assert work[:, 1:] == pytest.approx(all_three.work_time[:, 1:])
+    assert all_three.inflight_delta == pytest.approx(np.outer(running, [0.0, 1.0, 0.0]))
 
 
 def test_a_wait_for_a_lock_is_no_work_of_earlier_intervals() -> None:
@@ -79,6 +78,9 @@ def test_short_statements_stay_where_they_are() -> None:
     assert with_running_time(intervals).work_time == pytest.approx(intervals.work_time)
     moved = LongStatements().moved(intervals)
     assert moved.count == pytest.approx(np.asarray(intervals.count))
+    running = np.array([0.4, -0.4, 0.4, -0.4])
+    intervals = one_class(np.ones(4), 4 * np.ones(4), running)
+    assert LongStatements().moved(intervals).count == pytest.approx(np.asarray(intervals.count))
 
 
 def test_rows_of_a_long_statement_are_where_it_runs() -> None:
@@ -91,6 +93,22 @@ def test_rows_of_a_long_statement_are_where_it_runs() -> None:
     assert np.asarray(first.count)[:, 0] == pytest.approx(running)
     later = long_statements.moved(one_class(0 * ends, 0 * ends, running))
     assert dict(later.sizes)["rows_examined"][:, 0] == pytest.approx(4 * running)
+
+
+@pytest.mark.parametrize(("keep", "rows_per_second"), [(1.0, 6.0), (0.5, 25 / 3.75), (0.0, 8.0)])
+def test_earlier_tables_count_less(keep: float, rows_per_second: float) -> None:
+    """A report that reads twice as many rows from one table to the next; and other sizes begin."""
+    running = np.array([0.0, 1.0, 1.0, 0.5, 0.0])
+    ends = np.array([0.0, 0.0, 0.0, 1.0, 0.0])
+    table = one_class(2.5 * ends, ends, running - 2.5 * ends)
+    twice = replace(table, sizes=tuple((name, 2 * size) for name, size in table.sizes))
+    long_statements = LongStatements(keep)
+    long_statements.moved(table)
+    later = dict(long_statements.moved(twice).sizes)["rows_examined"]
+    assert later[:, 0] == pytest.approx(rows_per_second * running)
+    other = replace(table, sizes=(("rows_sent", table.sizes[0][1]),))
+    sent = dict(long_statements.moved(other).sizes)["rows_sent"]
+    assert sent[:, 0] == pytest.approx(4 * running)
 
 
 @pytest.mark.parametrize("texts", [True, False])

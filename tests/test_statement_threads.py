@@ -18,6 +18,7 @@ from collectors import digests as digest_collector
 from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,
+    StatementThreads,
     ThreadStateCounts,
     thread_states,
     words_hash,
@@ -221,6 +222,21 @@ def test_digests_with_the_same_words_are_no_class() -> None:
     assert hashes.class_of(name) is None
     assert hashes.class_of(f"{words_hash('SELECT b FROM t')}|") == "z|"
     assert hashes.class_of("unknown|") is None
+
+
+@pytest.mark.parametrize(
+    ("picoseconds", "counts"), [(b"3000000000", True), (b"1000000000", False), (None, True)]
+)
+def test_a_statement_younger_than_its_threads_state_has_none(
+    picoseconds: bytes | None, counts: bool
+) -> None:
+    """Read 2 ms later; of an unknown age it is taken for the one that ran then."""
+    connection = Connection(Endpoint(), lambda: Login("nobody"), timeout=1, limit=1)
+    rows = [(b"a|", b"7", picoseconds), (b"a|", b"8", picoseconds), (b"b|", b"9", picoseconds)]
+    threads = StatementThreads(connection, os.getpid(), own_thread=1)
+    found = threads.counts({7: "R", 8: "D", 9: "S"}, rows, took=0.002)
+    once = Counter({"a|": 1} if counts else {})
+    assert found == ThreadStateCounts(on_disk=once, ready=once)
 
 
 def test_thread_states_are_the_kernels() -> None:
