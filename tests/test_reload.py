@@ -416,7 +416,7 @@ def test_an_unchanged_target_runs_on(running: Running) -> None:
 
 
 def test_a_changed_target_keeps_its_window(running: Running) -> None:
-    """It reconnects, and its results stay known."""
+    """It reconnects, and its results stay known, unless its address is another one."""
     before = running.intervals
     running.agent.apply(running.write({"timeout": "2s", "fit": {"window": "30m"}}))
     assert running.snapshot().health.up
@@ -424,6 +424,9 @@ def test_a_changed_target_keeps_its_window(running: Running) -> None:
     assert running.intervals[: len(before)] == before
     wait_until("another session", lambda: running.connects() == {"db0": 2})
     wait_until("more", lambda: len(running.intervals) > len(before) + 1)
+    running.agent.apply(running.write({"port": free_port()}))
+    assert running.intervals == []
+    assert running.snapshot().load is None
 
 
 def test_a_window_made_longer_is_read_back_from_the_history(

@@ -143,7 +143,7 @@ def test_a_server_that_no_longer_answers_is_asked_again_later() -> None:
 
 @pytest.mark.parametrize("kept", [(True, True), (True, False), (False, True), (False, False)])
 def test_a_reload_goes_on_with_the_servers_history(kept: tuple[bool, bool], tmp_path: Path) -> None:
-    """If it was kept before and still is; the window stays in any case."""
+    """If it was kept before and still is; the window and the forecast stay in any case."""
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     store = Store(tmp_path / "history.db", SETTINGS)
     before, after = (
@@ -155,8 +155,12 @@ def test_a_reload_goes_on_with_the_servers_history(kept: tuple[bool, bool], tmp_
         before.session.server = SERVER
         before.assessment_tick(150.0)
         assert before.recorder.server == SERVER
+    before.forecast_tick(time.monotonic() + 1000.0)
     after.take_over(before)
     assert len(after.buffer.latest_window) == len(RISING)
+    assert after.buffer.server == (SERVER if kept[0] else None)
+    after.assessment_tick(151.0)
+    assert after.snapshot.forecast is not None
     if after.recorder is not None:
         assert after.recorder.server == (SERVER if all(kept) else None)
     store.close()
