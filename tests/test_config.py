@@ -151,11 +151,15 @@ targets:
             "2: not readable as YAML: a number with a leading zero, which YAML reads as octal;",
         ),
         (
+            "history: {max_size: -017}\ntargets: [{name: a, user: u}]\n",
+            "1: not readable as YAML: a number with a leading zero",
+        ),
+        (
             "history: {path: ~/history.db}\ntargets: [{name: a, user: u}]\n",
             "1: history.path: begins with ~, which is not expanded; write the whole path",
         ),
         (
-            "targets: [{name: a, user: u, password_file: ~/password}]\n",
+            "targets: [{name: a, user: u, password_file: ~agent/password}]\n",
             "1: targets[0].password_file: begins with ~, which is not expanded",
         ),
         ("", " is empty; `mysql-headroom files config.example.yaml` shows what it looks like"),
@@ -494,13 +498,13 @@ def test_paths_are_relative_to_the_configuration(
     (tmp_path / "password").write_text("secret\n")
     (tmp_path / "ca.pem").write_text("")
     text = (
-        "history: {path: data/history.db}\n"
+        "history: {path: data~/history.db}\n"
         "targets:\n"
         "- {name: a, user: u, password_file: password, tls: {ca: ca.pem}}\n"
         f"- {{name: b, user: u, password_file: {tmp_path / 'password'}}}\n"
     )
     config = load_config(written(tmp_path, text))
-    assert config.history.path == tmp_path / "data" / "history.db"
+    assert config.history.path == tmp_path / "data~" / "history.db"
     assert [target.credentials.login().password for target in config.targets] == ["secret"] * 2
     assert config.targets[0].endpoint.tls_ca == str(tmp_path / "ca.pem")
     (problem,) = problems(written(tmp_path, "targets: [{name: a, user: u, password_file: x}]\n"))
@@ -561,7 +565,7 @@ def test_a_host_is_a_name_or_an_address(tmp_path: Path, value: str, expected: st
 
 def test_a_number_of_seconds_may_be_quoted(tmp_path: Path) -> None:
     """As on the command line, where everything is text."""
-    text = "targets: [{name: a, user: u, timeout: '5', sla_seconds: '0.05'}]\n"
+    text = "targets: [{name: a, user: u, timeout: '05', sla_seconds: '0.05'}]\n"
     (target,) = load_config(written(tmp_path, text)).targets
     assert (target.timeout, target.sla_seconds) == (5.0, 0.05)
 
@@ -610,6 +614,8 @@ def test_the_retention_must_cover_the_window(tmp_path: Path) -> None:
     assert problems(written(tmp_path, text)) == [
         "1: history.max_size: not a size; write 64MiB, 2GiB or a number of bytes"
     ]
+    text = "history: {retention: {samples: 0}}\ntargets: [{name: a, user: u}]\n"
+    assert load_config(written(tmp_path, text)).history.retention.samples == 0
 
 
 @pytest.mark.parametrize("name", ["NO_SUCH_VARIABLE", "''"])

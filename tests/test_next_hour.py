@@ -84,8 +84,12 @@ def test_a_load_that_returns_to_that_of_the_day_before_is_no_new_rise(
     means[-12 * hours - 1 :] *= share
     found = possible_rises(means, level, float(means[-1 - RISE_STEPS]))
     assert all(rise.new_probability < 0.1 for rise in found.values())
-    more = possible_rises(means, 2 * level, float(means[-1 - RISE_STEPS]))
-    assert all(rise.new_probability > 0.9 for rise in more.values())
+    for known in (True, False):
+        means[len(means) - 1 - DAY_STEPS - 12 : len(means) - DAY_STEPS + 12] *= (
+            1 if known else np.nan
+        )
+        more = possible_rises(means, 2 * level, float(means[-1 - RISE_STEPS]))
+        assert all(rise.new_probability > 0.9 for rise in more.values())
 
 
 def nightly_job(steps: Array, start: int) -> Array:
