@@ -108,47 +108,28 @@ def test_a_proxy_that_does_not_answer_is_named(
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        ("407 Proxy Authentication Required", "the proxy {} asks for a login (407); give it in"),
-        ("403 Forbidden", "login refused (403), or the proxy {} refuses the request; give --user"),
-        ("401 Unauthorized", "login refused (401); give --user"),
-    ],
-)
-@pytest.mark.parametrize(
-    "words",
-    [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
-    ids=lambda words: words[0],
-)
-def test_a_refusal_by_a_proxy_is_not_said_to_be_the_servers(
-    words: tuple[str, ...],
-    status: str,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """407 is the proxy's own, 401 the server's, and 403 may be of either."""
-    answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
-    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with refusing(lambda client: client.sendall(answer)) as proxy:
-        monkeypatch.setenv("http_proxy", proxy)
-        assert main([*words, "http://db1.example:9"]) == 1
-    shown = capsys.readouterr().err
-    text = said.format(proxy.removeprefix("http://"))
-    assert shown.startswith(f"mysql-headroom: http://db1.example:9: {text}")
-    assert ("no_proxy" in shown) == (status[:3] != "401")
-
-
-@pytest.mark.parametrize(
-    ("status", "said"),
+    ("scheme", "status", "said"),
     [
         (
+            "http",
+            "407 Proxy Authentication Required",
+            "the proxy {} asks for a login (407); give it in http_proxy, as"
+            " http://USER:PASSWORD@HOST:PORT, or name the server's host in no_proxy\n",
+        ),
+        (
+            "http",
+            "403 Forbidden",
+            "login refused (403), or the proxy {} refuses the request; give --user",
+        ),
+        ("http", "401 Unauthorized", "login refused (401); give --user"),
+        (
+            "https",
             "407 Proxy Authentication Required",
             "the proxy {} asks for a login (407); give it in https_proxy, as"
             " http://USER:PASSWORD@HOST:PORT, or name the server's host in no_proxy\n",
         ),
         (
+            "https",
             "403 Forbidden",
             "the proxy {} refuses to connect to it (403); let the proxy allow it, or name the"
             " server's host in no_proxy\n",
@@ -160,22 +141,28 @@ def test_a_refusal_by_a_proxy_is_not_said_to_be_the_servers(
     [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
     ids=lambda words: words[0],
 )
-def test_a_proxy_that_refuses_a_tunnel_is_named_with_the_remedy(
+def test_a_refusal_by_a_proxy_is_not_said_to_be_the_servers(
     words: tuple[str, ...],
+    scheme: str,
     status: str,
     said: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Through which no request has been sent: the refusal is its own, whatever the status."""
+    """407 is the proxy's own, 401 the server's, and 403 may be of either.
+
+    Through a tunnel for TLS that it refuses no request has been sent: then all are its own.
+    """
     answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
-    for name in ("no_proxy", "NO_PROXY", "HTTPS_PROXY"):
+    for name in ("no_proxy", "NO_PROXY", f"{scheme.upper()}_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with refusing(lambda client: client.sendall(answer)) as proxy:
-        monkeypatch.setenv("https_proxy", proxy)
-        assert main([*words, "https://db1.example:9"]) == 1
+        monkeypatch.setenv(f"{scheme}_proxy", proxy)
+        assert main([*words, f"{scheme}://db1.example:9"]) == 1
+    shown = capsys.readouterr().err
     text = said.format(proxy.removeprefix("http://"))
-    assert capsys.readouterr().err == f"mysql-headroom: https://db1.example:9: {text}"
+    assert shown.startswith(f"mysql-headroom: {scheme}://db1.example:9: {text}")
+    assert ("no_proxy" in shown) == (status[:3] != "401")
 
 
 def test_what_arrives_by_tls_is_of_the_server() -> None:
