@@ -9,9 +9,10 @@ from simulated_classes import COSTS, RATES, Simulated, simulate
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import join_host_file, read_host
+from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import USUAL_CPU
 from models.attribution.class_interval_table import ClassIntervals
-from models.attribution.division_methods import DividedUse
+from models.attribution.division_methods import DividedUse, limit_parts
 from models.attribution.resource_division import attribute, choose_method
 from models.attribution.result import (
     Attribution,
@@ -319,6 +320,16 @@ def test_no_class_gets_more_cpu_than_its_time() -> None:
         assert (found.totals <= time * (1 + 1e-9)).all()
         if method is not DivisionMethod.WLR:  # which takes sleeping for computing
             assert found.unattributed > 0.5 * found.total
+
+
+def test_no_class_is_farther_off_than_its_time_and_the_total() -> None:
+    """An error that grows with the part of another division is more than is possible."""
+    s = simulate(intervals=20)
+    parts = fit_intervals(s.intervals, cpu(s)).divide(s.intervals, cpu(s))
+    found = limit_parts(replace(parts, error=0 * parts.error + 1e9), s.intervals, cpu(s))
+    assert found.error == pytest.approx(
+        np.minimum(s.intervals.statement_time.sum(axis=0), s.y.sum())
+    )
 
 
 def test_cpu_of_idle_intervals_is_unattributed() -> None:

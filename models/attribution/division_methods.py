@@ -152,19 +152,21 @@ def divide_by_model(
 def limit_parts(parts: Parts, intervals: ClassIntervals, target: DividedUse) -> Parts:
     """Limit totals to what is possible: a class's CPU to its time, the sum of all to Σy.
 
-    Measured CPU is not changed.
+    No total is farther off than that. Measured CPU is not changed.
     """
     if parts.z is intervals.cpu:
         return parts
     totals, factor = parts.z.sum(axis=0), np.ones(len(intervals.names))
+    most = np.full(len(totals), target.y.sum())
     if target.is_limited_by_time:
         time = intervals.statement_time.sum(axis=0)
         if intervals.inflight_delta is not None:
             time = np.maximum(time + intervals.inflight_delta.sum(axis=0), 0.0)
         factor = np.minimum(1.0, time / np.where(totals > 0, totals, 1.0))
+        most = np.minimum(most, time)
     attributed = float((factor * totals).sum())
     factor *= min(1.0, float(target.y.sum()) / attributed) if attributed > 0 else 1.0
-    return replace(parts, z=parts.z * factor, error=parts.error * factor)
+    return replace(parts, z=parts.z * factor, error=np.minimum(parts.error * factor, most))
 
 
 def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
