@@ -238,6 +238,33 @@ def test_an_absent_feature_is_logged_only_when_it_changes(caplog: pytest.LogCapt
     assert made.is_complete
 
 
+def test_what_only_readings_show_to_be_absent_is_logged_once_for_all_sessions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each new session knows nothing of it before its first reading."""
+    there = [False, False, True, True]
+
+    def prepare(_: Connection) -> Prepared:
+        read: list[Feature] = []
+
+        def reading() -> Values:
+            read[:] = [Feature("y", True) if there.pop(0) else Feature("y", False, "it is away")]
+            return {}
+
+        return Prepared(reading, (ON,), lambda: tuple(read))
+
+    made = ScheduledCollector("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    with caplog.at_level(logging.INFO):
+        while there:
+            made.forget_source()
+            made.prepare(CONNECTION)
+            made.run(made.due)
+    assert [record.getMessage() for record in caplog.records] == [
+        "not available: it is away",
+        "available now",
+    ]
+
+
 def test_a_source_with_the_same_features_keeps_its_reader() -> None:
     """Features are checked each minute; sums that the reader keeps do not start again."""
 

@@ -48,6 +48,7 @@ class ScheduledCollector:
         self.health = CollectorHealth(spec.name)
         self.failure: FailureKind | None = None  # of the latest run
         self._target = target
+        self._latest: dict[str, Feature] = {}  # features by name, as any session found them last
         self._prepared = Prepared(None, ())
         self._read: Callable[[], Values] | None = None
         self._penalty = 1
@@ -174,12 +175,12 @@ class ScheduledCollector:
 
     def _log_changes(self, features: tuple[Feature, ...]) -> None:
         """Log each feature that became available, or absent for a new reason."""
-        before = {feature.name: feature for feature in self.features}
         for feature in features:
+            before, self._latest[feature.name] = self._latest.get(feature.name), feature
             facts = fields(target=self._target, feature=feature.name)
-            if feature.enabled and feature.name in before and not before[feature.name].enabled:
+            if feature.enabled and before and not before.enabled:
                 log.info("available now", extra=facts)
-            elif not feature.enabled and before.get(feature.name) != feature:
+            elif not feature.enabled and before != feature:
                 facts = fields(target=self._target, feature=feature.name, remedy=feature.remedy)
                 log.warning("not available: %s", feature.reason, extra=facts)
 
