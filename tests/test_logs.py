@@ -4,7 +4,9 @@ import io
 import json
 import logging
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -151,6 +153,19 @@ def test_a_reload_lets_no_more_of_the_same_through(root: logging.Logger) -> None
     root.error("down", extra=fields(target="db1"))
     root.warning("another")
     assert stream.getvalue().count("\n") == BURST + 1
+
+
+def test_threads_that_log_the_same_at_once_have_one_limit() -> None:
+    """Requests that fail, each in a thread of its own."""
+
+    def clock() -> float:
+        time.sleep(0.01)  # others run meanwhile
+        return 0.0
+
+    repeats = RepeatedMessages(clock)
+    with ThreadPoolExecutor(4 * BURST) as pool:
+        passed = pool.map(repeats.filter, [record("a request failed") for _ in range(4 * BURST)])
+        assert sum(passed) == BURST
 
 
 def test_an_exception_is_described_on_one_line() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 import time
 import traceback
 from collections import OrderedDict
@@ -70,12 +71,18 @@ class RepeatedMessages(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
+        self._lock = threading.RLock()  # as of handlers: a finalizer may log meanwhile
         self._kinds: OrderedDict[tuple[object, ...], _Kind] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the event is logged."""
         if record.levelno <= logging.DEBUG:
             return True
+        with self._lock:  # a handler calls its filters without its own
+            return self._is_allowed(record)
+
+    def _is_allowed(self, record: logging.LogRecord) -> bool:
+        """Use up a token of the event's kind, or count the event as left out."""
         kind = self._kind_of(record)
         now = self._clock()
         kind.tokens = min(BURST, kind.tokens + (now - kind.updated_at) / PAUSE)
