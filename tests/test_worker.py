@@ -192,39 +192,52 @@ def test_late_starts_of_ticks_are_added_up(started: list[Worker]) -> None:
 
 
 SUSPENDED = """
-import sys
+import signal, sys, threading
 from agent.support import scheduled_thread
 scheduled_thread.SUSPENDED_SECONDS = float(sys.argv[1])
-worker = scheduled_thread.Worker("test", [lambda now: now + 0.25])
+requests = []
+def stop(now):
+    if requests:
+        signal.pthread_kill(threading.get_ident(), requests.pop())
+    return now + 0.25
+worker = scheduled_thread.Worker("test", [lambda now: now + 0.25, stop, lambda now: now + 0.25])
 worker.start()
-for _ in sys.stdin:
+for line in sys.stdin:
+    if line.strip():
+        requests.append(signal.SIGSTOP)
     print(worker.late_seconds, flush=True)
 """
 
 
-def added_by_a_suspension(threshold: float) -> float:
+def added_by_a_suspension(threshold: float, *, during_a_run: bool) -> float:
     """How late its worker became, where so long counts as one; all in seconds."""
     words = [sys.executable, "-c", SUSPENDED, str(threshold)]
     pipe, environment = subprocess.PIPE, os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
-        assert process.stdin
-        assert process.stdout
-        late = []
-        for number in (None, signal.SIGSTOP, signal.SIGCONT):
-            if number is not None:
-                process.send_signal(number)
-                time.sleep(2.0 if number is signal.SIGSTOP else 0.5)
-            if number is not signal.SIGSTOP:
-                print(file=process.stdin, flush=True)
-                late.append(float(process.stdout.readline()))
-        process.stdin.close()
-    return late[1] - late[0]
+
+        def late(request: str = "") -> float:
+            assert process.stdin
+            assert process.stdout
+            print(request, file=process.stdin, flush=True)
+            return float(process.stdout.readline())
+
+        late()
+        time.sleep(0.5)
+        before = late("stop" if during_a_run else "")
+        if not during_a_run:
+            process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        time.sleep(2.0)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+        return late() - before
 
 
-def test_a_suspended_process_has_no_late_worker() -> None:
+@pytest.mark.parametrize("during_a_run", [False, True], ids=["waiting", "running"])
+def test_a_suspended_process_has_no_late_worker(during_a_run: bool) -> None:
     """Its runs begin late, but nothing delays them: the machine is not too busy for it."""
-    assert added_by_a_suspension(threshold=0.75) < 1.0
-    assert added_by_a_suspension(threshold=100.0) > 1.0
+    assert added_by_a_suspension(threshold=0.75, during_a_run=during_a_run) < 1.0
+    assert added_by_a_suspension(threshold=100.0, during_a_run=during_a_run) > 1.0
 
 
 def test_a_woken_worker_runs_its_ticks_at_once(started: list[Worker]) -> None:

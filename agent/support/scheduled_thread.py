@@ -16,7 +16,7 @@ IDLE = 1.0  # seconds until the next check of a worker without ticks, or after a
 SHARED_SECONDS = 0.05
 """Seconds that a tick may wait for others that are due by then: a wake-up takes 0.1 ms of CPU."""
 SUSPENDED_SECONDS = 10.0
-"""Seconds by which a thread wakes late from when the whole process was not running."""
+"""From so many seconds on, a late wake-up or a long tick counts as a suspension of the process."""
 ALLOWANCE = 60.0  # seconds that one tick may take before the worker counts as hanging
 
 
@@ -53,6 +53,7 @@ class Worker(threading.Thread):
         self._wake = threading.Event()
         self._run_all_now = False  # whether to run all ticks, due or not
         self._expected_at = time.monotonic()  # when the tick in progress began, or the next is due
+        self._resumed_at = 0.0  # when the process went on after its last suspension
         self._last_progress: object = None
         self._last_progress_at = 0.0
 
@@ -107,18 +108,27 @@ class Worker(threading.Thread):
         A suspension (of the process, its container or its machine) makes none late.
         """
         at_once, self._run_all_now = self._run_all_now, False
-        woken_at = time.monotonic()
-        resumed_at = woken_at if woken_at - self._expected_at > SUSPENDED_SECONDS else 0.0
+        self._note_suspension()
         for tick in tuple(self._due):
             due, now = self._due.get(tick), time.monotonic()
             if due is None or (due > now and not at_once) or self._stop_requested:
                 continue
-            self.late_seconds += max(now - max(due, resumed_at), 0.0) if due else 0.0
+            self.late_seconds += max(now - max(due, self._resumed_at), 0.0) if due else 0.0
             self._expected_at = now
             next_due = self._run_tick(tick)
+            self._note_suspension()
             with self._due_lock:
                 if tick in self._due:
                     self._due[tick] = next_due
+
+    def _note_suspension(self) -> None:
+        """Note the time if the process was suspended while the worker waited, or in a tick.
+
+        A tick that takes as long by itself counts too: `seconds_behind` shows it.
+        """
+        now = time.monotonic()
+        if now - self._expected_at > SUSPENDED_SECONDS:
+            self._resumed_at = now
 
     def _run_tick(self, tick: Tick) -> float:
         """Run one tick; return when it is due again, soon after a failure."""
