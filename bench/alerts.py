@@ -1,6 +1,7 @@
 """Judge the shipped alerts on simulated months and recorded servers, beside those of before.
 
-    python bench/alerts.py [--months 2] [--seed 3000] [--stories NAME ...] [--sweep] [--keep FOLDER]
+    python bench/alerts.py [--months 2] [--seed 3000 ...] [--stories NAME ...] [--sweep]
+        [--keep FOLDER]
 
 Each story of `testbed/simulated/server_months.py` is played so often, minute by minute, through the
 agent's own pipeline and the rules (`agent/replay`), the day before each stretch being known, and
@@ -8,8 +9,9 @@ the load of the week. Of a month only stretches of some hours are played: around
 saturation and two others, two events that saturate nothing, and around the peaks of three ordinary
 days, which stand for all such days. The capacity is assessed every ten minutes (the agent does it
 each interval).
-`--sweep` prints other thresholds, too; `--keep` keeps what was played, so that many months can be
-played part by part.
+Each seed is that of the first month of a set; the tables are of all sets. `--sweep` prints other
+thresholds, too; `--keep` keeps what was played, so that many sets can be played one by one, or side
+by side.
 """
 
 import argparse
@@ -262,8 +264,10 @@ def table(played: Sequence[Played], sets: Mapping[str, Sequence[Rule]], months: 
 def main() -> None:
     """Play, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--months", type=int, default=2, help="of each story")
-    parser.add_argument("--seed", type=int, default=3000, help="of the first month")
+    parser.add_argument("--months", type=int, default=2, help="of each story in a set")
+    parser.add_argument(
+        "--seed", type=int, nargs="+", default=[3000], help="of the first month of each set"
+    )
     parser.add_argument("--stories", nargs="*", choices=list(STORIES), default=list(STORIES))
     parser.add_argument("--sweep", action="store_true", help="print other thresholds, too")
     parser.add_argument("--keep", type=Path, help="a folder for what was played")
@@ -272,9 +276,11 @@ def main() -> None:
     if args.keep:
         args.keep.mkdir(parents=True, exist_ok=True)
     for story in args.stories:
-        for seed in range(args.seed, args.seed + args.months):
-            played += played_month(story, seed, args.keep)
-    months = len(args.stories) * args.months
+        for first in args.seed:
+            for seed in range(first, first + args.months):
+                played += played_month(story, seed, args.keep)
+    of_each = args.months * len(args.seed)
+    months = len(args.stories) * of_each
     shown = {
         "pages by trust": chosen(BY_TRUST, PAGES),
         "pages by a tenth more": chosen(BY_GROWTH, PAGES),
@@ -291,7 +297,7 @@ def main() -> None:
     for story in args.stories:
         its = [one for one in played if one.known.story == story]
         print(f"\n{story}")
-        table(its, {name: shown[name] for name in list(shown)}, args.months)
+        table(its, shown, of_each)
     print("\nOf loads grown by 10, 25 or 50 %, those that would have saturated the server:")
     print("\n".join(certainty(played)))
     print("\nSaturations within the next hour:")
