@@ -13,8 +13,8 @@ from enum import StrEnum
 MILLISECOND, PICOSECOND = 1e-3, 1e-12
 """Seconds."""
 Values = Mapping[str, float]
-NO_VALUES: Values = {}
 """Values read at one instant, by name. A name that could not be read is absent."""
+NO_VALUES: Values = {}
 
 
 class FailureKind(StrEnum):

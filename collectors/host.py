@@ -72,7 +72,7 @@ def prepare(connection: Connection, named: Devices = NO_DEVICES) -> Prepared:
             "cpu_idle_entries": idle.per_processor(),
         }
         known = {name: value for name, value in optional.items() if value is not None}
-        latest = values if named else NO_VALUES
+        latest = values
         return {**values, **threads.read(), **known}
 
     def found() -> tuple[Feature, ...]:

@@ -11,14 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from collectors.base import (
-    NO_VALUES,
-    CollectorError,
-    FailureKind,
-    Feature,
-    Prepared,
-    Values,
-)
+from collectors.base import NO_VALUES, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.device_selection import (
     MAX_DISKS,
