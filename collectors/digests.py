@@ -140,8 +140,8 @@ class DigestRows:
     None where the server does not count it."""
     thread_states: ThreadStateCounts | None = None
     """States of the threads that run statements; None where the threads are not visible."""
-    lock_time_has_opening: bool = False
-    """Whether a lock time begins with its statement, and so has its parsing and the opening of its
+    lock_time_includes_opening: bool = False
+    """Whether the lock time starts with the statement, and so includes parsing it and opening its
     tables (MariaDB)."""
 
 
@@ -310,7 +310,7 @@ class DigestReader:
             waiting_for_locks=locked,
             lock_waits=lock_waits,
             thread_states=None if self._threads is None else seen,
-            lock_time_has_opening=self._connection.is_mariadb,
+            lock_time_includes_opening=self._connection.is_mariadb,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
 

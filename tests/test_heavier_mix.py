@@ -227,7 +227,7 @@ def test_a_heavier_mix_is_left_out_until_it_is_the_present_one() -> None:
 
 
 def test_a_change_of_the_usual_mix_beside_a_heavier_one_is_found() -> None:
-    """What was before it is left out too, and its place is among all intervals."""
+    """Intervals before the change are left out too; its index counts all intervals."""
     seen = two_mixes(usual=120).select(np.r_[:65, 125:145, 65:125])
     [cpu] = seen.resources
     assert cpu.own is not None

@@ -103,7 +103,7 @@ def test_a_lock_time_with_the_opening_of_tables_is_no_wait_as_far_as_a_call_cost
     names, classes = ("calls", "statement_time", "lock_time"), np.arange(2, dtype=np.intp)
     values = np.array([[100.0, 0.01, 0.003], [10.0, 2.0, 1.5]])
     for opens, expected in ((True, [0.01, 0.5005]), (False, [0.007, 0.5])):
-        changes = ClassDeltas(names, classes, values, np.zeros(2), lock_time_has_opening=opens)
+        changes = ClassDeltas(names, classes, values, np.zeros(2), lock_time_includes_opening=opens)
         table = class_table([ClassInterval(1.0, 1.0, changes, {})], classes, ("a|", "b|"), None)
         assert table.work_time[0] == pytest.approx(expected)
         assert table.lock_time is not None

@@ -101,7 +101,7 @@ def test_gzip_is_accepted(accepted: str) -> None:
 
 @pytest.mark.parametrize("accepted", NOT_ACCEPTED)
 def test_gzip_is_not_accepted(accepted: str) -> None:
-    """It is not named, refused, less liked than plain bytes, or malformed: plain is never wrong."""
+    """Not named, refused, preferred less than plain bytes, or malformed: plain is never wrong."""
     assert not accepts_gzip(accepted)
 
 

@@ -54,8 +54,8 @@ class ClassDeltas:
     """Change of the elapsed time of statements that still run, s, shape (n,)."""
     lock_waits: float | None = None
     """Time of all classes' waits for metadata locks, s; None if it is not known."""
-    lock_time_has_opening: bool = False
-    """Whether a lock time has the parsing of its statement and the opening of its tables."""
+    lock_time_includes_opening: bool = False
+    """Whether the lock time includes parsing the statement and opening its tables."""
 
 
 @dataclass(slots=True, eq=False)
@@ -153,8 +153,8 @@ class DigestDeltas:
         if LOCK_TIME in changes.names:
             locked = self._by_number(rows.waiting_for_locks)
             columns[SEEN_WAITING] = {n: (rows.since or 0.0) * k for n, k in locked.items()}
-            opens = rows.lock_time_has_opening
-            changes = replace(changes, lock_waits=lock_waits, lock_time_has_opening=opens)
+            opens = rows.lock_time_includes_opening
+            changes = replace(changes, lock_waits=lock_waits, lock_time_includes_opening=opens)
         return _with_columns(changes, columns) if columns else changes
 
     def _start_again(

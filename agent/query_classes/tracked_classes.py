@@ -128,7 +128,7 @@ def _lock_time(tables: Mapping[str, Array], intervals: Sequence[ClassInterval]) 
     locked, calls = tables.get(LOCK_TIME), tables.get("calls")
     if locked is None or calls is None:
         return locked
-    opens = [t.changes is not None and t.changes.lock_time_has_opening for t in intervals]
+    opens = [t.changes is not None and t.changes.lock_time_includes_opening for t in intervals]
     opening = np.array(opens)[:, None] * USUAL_CPU["calls"] * calls
     waited: Array = np.maximum(locked - opening, NEGLIGIBLE * locked)
     return waited

@@ -32,7 +32,7 @@ from collectors.transport_security import (
 REFUSED_LOGIN_STATUSES = (401, 403, 407)
 """HTTP status codes of a refused login, the last one by a proxy."""
 TUNNEL_REFUSAL = re.compile(r"Tunnel connection failed: (403|407)\b")
-"""What http.client says when a proxy refuses the tunnel for an https URL."""
+"""The message of http.client when a proxy refuses the CONNECT request of an https URL."""
 NO_PROXY = "name the server's host in no_proxy"
 MAX_TEXT_LENGTH = 200
 """Characters of an external message that are shown."""

@@ -42,7 +42,7 @@ def compressed(plain: bytes) -> bytes:
 
 
 def accepts_gzip(accepted: str) -> bool:
-    """Return whether an Accept-Encoding allows gzip, and does not like the plain bytes better.
+    """Return whether an Accept-Encoding allows gzip, and does not prefer the plain bytes.
 
     What is malformed is not accepted.
     """
