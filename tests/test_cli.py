@@ -14,7 +14,7 @@ from history_rows import filled
 
 from agent import __version__
 from agent.cli import COMMANDS, main
-from testbed.real.daemon import wait_until
+from testbed.real.daemon import is_root, wait_until
 from testbed.real.namespaces import IN_A_CONTAINER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -207,7 +207,7 @@ def test_a_full_disk_is_reported_in_one_line(command: str, buffered: str, data: 
     assert output_to(">/dev/full", command, data, buffered) == (1, f"mysql-headroom: {problem}\n")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes PID namespaces")
+@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_command_that_is_the_first_process_of_a_container_can_be_ended(
     number: signal.Signals, code: int
@@ -228,7 +228,7 @@ def test_a_command_that_is_the_first_process_of_a_container_can_be_ended(
             process.wait()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes PID namespaces")
+@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
 def test_the_first_process_of_a_container_ends_on_sigterm_while_it_starts(tmp_path: Path) -> None:
     """The kernel ignores it there without a handler; a numpy that never loads is the slow start."""
     reading = f"open({str(tmp_path / 'loading')!r}, 'w').close()"

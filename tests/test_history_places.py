@@ -12,6 +12,7 @@ from unprivileged_user import NOBODY, as_unprivileged_user, world_readable_folde
 from agent.cli import main
 from agent.history.row_kinds import INTERVALS
 from agent.history.text.csv_format import as_csv
+from testbed.real.daemon import is_root
 
 NO_HISTORY = "file is not a database; this is not a history: check the path"
 DENIED = "Permission denied; run this as the agent's user or root: the file is private"
@@ -92,7 +93,7 @@ def test_missing_read_permission_is_reported_with_the_owner(
                 assert (code, capsys.readouterr().err) == (1, told)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(not is_root(), reason="only root can give a folder away")
 def test_root_is_told_the_owner_of_the_history(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
