@@ -128,6 +128,15 @@ def test_a_table_with_another_header_is_refused(tmp_path: Path, run: Run, kind: 
     assert err.endswith(f"rows.csv:1: this is not the header of an exported history; {remedy}")
 
 
+def test_an_empty_file_is_called_empty(tmp_path: Path, run: Run) -> None:
+    """As an export leaves it that a full disk has ended."""
+    text = tmp_path / "rows.csv"
+    text.touch()
+    code, _, err = run("import", text)
+    assert code == 2
+    assert "rows.csv:1: the file is empty; the header must be " in err
+
+
 def test_a_table_with_semicolons_is_refused_as_such(tmp_path: Path, run: Run) -> None:
     """As a spreadsheet may write it."""
     text = tmp_path / "rows.csv"

@@ -56,7 +56,7 @@ def _unknown_header(first: list[str]) -> tuple[str, str]:
     """Return the problem and the remedy: the header that differs in the fewest columns."""
     headers = map(header, TEXT_KINDS.values())
     nearest = min(headers, key=lambda known: len({*known} ^ {*first}))
-    problem = "this is not the header of an exported history"
+    problem = "this is not the header of an exported history" if first else "the file is empty"
     return problem, f"the header must be {','.join(nearest)}, or that of another kind"
 
 
