@@ -16,7 +16,7 @@ def is_due(window: Window, known: AssessmentState, settings: FitSettings, now: C
 
     They may if they are many compared with those assessed, or if the load of one is near the
     capacity, or above its lower bound where only that is known. An assessment is also due when
-    the last one is half as old as one that is withheld.
+    the last one is older than half of `stale_after`, the age at which it would be withheld.
     """
     if len(window) == 0 or known.at is None or known.capacity is None or known.intervals is None:
         return True

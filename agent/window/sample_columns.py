@@ -18,8 +18,9 @@ MAX_AGE = 120.0  # seconds for which a last value is valid: twice a collector's 
 class SampleColumns:
     """One collector's samples by name, and their rates and averages between interval edges (s).
 
-    `max_gap` is the longest time in seconds that two samples may be apart. Results have the shape
-    (edges − 1,), NaN where not known; values of a name that was absent are NaN.
+    `max_gap` is the longest time in seconds that two samples may be apart. Rates, averages, maxima
+    and last values have the shape (edges − 1,) and are NaN where not known; a name's values have
+    the shape (samples,) and are NaN where it was absent.
     """
 
     def __init__(self, samples: Sequence[Sample], edges: Array, max_gap: float) -> None:
@@ -37,10 +38,10 @@ class SampleColumns:
         return np.array([values.get(name, nan) for values in self._values], dtype=np.float64)
 
     def stalls(self, name: str, counted: Array) -> Array:
-        """Count the samples up to each with more statements but no more of `name` than before.
+        """Count the samples so far at which statements rose but the counter `name` did not.
 
-        `counted` are the statements so far. Both of shape (samples,): the server does not measure
-        `name` then.
+        The server does not measure `name` then. `counted` are the statements so far, shape
+        (samples,), as is the result.
         """
         stalled = (np.diff(counted) > 0) & (np.diff(self[name]) == 0)
         return np.append(0.0, np.cumsum(stalled))[: self.at.size]

@@ -1,4 +1,4 @@
-"""Least squares with bounds, from the normal equations alone."""
+"""Non-negative least squares, from the normal equations alone."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
@@ -84,7 +84,10 @@ def solve_by_pivoting(
 
 
 def fix_unknowns(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
-    """Fix some unknowns of normal equations at these values, shape of the vector."""
+    """Fix the unknowns `which` of normal equations at their values, in place.
+
+    The matrix has shape (K, K), the vector and all values (K,).
+    """
     precision = matrix[which, which] / NEGLIGIBLE  # far more certain than before
     matrix[which, which] += precision
     vector[which] += precision * values[which]

@@ -26,8 +26,9 @@ def cost_fluctuation(cost: CostCurve) -> float:
 
 
 def others_fluctuation(seen: Observations, name: str) -> float:
-    """Compute the same of what others leave of the resource, less its trend over the throughput.
+    """Compute the deviation from period to period of ln of what others leave of the resource.
 
+    Its trend over the throughput is taken out.
     0 where the server's own part is not known, or known in too few intervals.
     """
     resource, x = seen.resource(name), seen.throughput

@@ -27,8 +27,9 @@ PERIOD = 4
 
 
 def ignores_load(n: Array, x: Array, *, sampled: bool = False) -> bool:
-    """Return whether residence times follow the load clearly less at once than over the window.
+    """Return whether residence times follow short changes of the load clearly less than long ones.
 
+    The trend over the window says how much they should.
     n in threads, x in queries/s, both of shape (intervals,), in the order of time. False where that
     is not known. A sampled n is above 0, and noisy: the load is then measured by x.
     """

@@ -53,7 +53,7 @@ class TrendShape(StrEnum):
 
     GROWTH = "growth"
     LEVEL = "level"
-    CHANGE = "change"  # no growth since one more change than the line has
+    CHANGE = "change"  # no growth now: one more step of the level, or growth that has ended
 
 
 @dataclass(frozen=True, eq=False, slots=True)

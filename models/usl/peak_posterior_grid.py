@@ -41,16 +41,19 @@ PLACES = np.arange(GRID_SIZE) / (GRID_SIZE - 1)
 
 @dataclass(frozen=True)
 class PeakPrior:
-    """The prior of the peak: ln(Nmax / load with the best throughput seen) is normal."""
+    """The prior of the peak: ln(Nmax / concurrency with the best throughput) is normal."""
 
     mean: float
     deviation: float
     nearness: float = 0.0
-    """A point at 1/k of the load with the best throughput counts 1/k^nearness as much; one at k
-    times that load 1/k^(nearness/2)."""
+    """A point at 1/k of the concurrency with the best throughput counts 1/k^nearness as much; one
+    at k times it 1/k^(nearness/2)."""
 
-    def given_best_load(self, n_best: float) -> "PeakPrior":
-        """Return the prior of ln Nmax (threads) if the best throughput was seen at this load."""
+    def given_best(self, n_best: float) -> "PeakPrior":
+        """Return the prior of ln Nmax if throughput is best at this concurrency, threads.
+
+        Of the range seen: the level with the greatest throughput, or where a fitted curve has it.
+        """
         return replace(self, mean=self.mean + log(n_best))
 
 

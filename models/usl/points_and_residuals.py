@@ -57,15 +57,15 @@ class Points:
         kept = np.delete(np.arange(len(self)), indices)
         return Points(self.n[kept], self.x[kept], self.weights[kept])
 
-    def nearness(self, load: float, power: float) -> Array:
-        """Compute how near each load is to this one, shape (points,): 1 at it, less elsewhere.
+    def nearness(self, concurrency: float, power: float) -> Array:
+        """Compute how near each point is to this concurrency, shape (points,): 1 at it, else less.
 
-        With power 2 it is 1/4 at half of the load and 1/2 at twice the load: it falls more slowly
-        above, where throughput is flat and more than half of it remains at twice the load.
+        With power 2 it is 1/4 at half of the concurrency and 1/2 at twice: it falls more slowly
+        above, where throughput is flat and more than half of it remains.
         """
         if power == 0:
             return np.ones_like(self.n)
-        near: Array = np.minimum(self.n / load, np.sqrt(load / self.n)) ** power
+        near: Array = np.minimum(self.n / concurrency, np.sqrt(concurrency / self.n)) ** power
         return near
 
     def to_power(self, exponent: float) -> "Points":
@@ -103,13 +103,13 @@ class Points:
         return slopes[0], slopes[1]
 
     def best_level(self) -> float:
-        """Find the level of load with the greatest throughput, threads."""
+        """Find the level of concurrency with the greatest throughput, threads."""
         n, x = self._levels
         return float(np.exp(n[np.argmax(x)]))
 
     @cached_property
     def _levels(self) -> tuple[Array, Array]:
-        """Average ln N and ln X over levels of load, the lowest first."""
+        """Average ln N and ln X over levels of concurrency, the lowest first."""
         n, x = np.log(self.n), np.log(self.x)
         level = np.floor((n.max() - n) / log1p(TOLERATED_CHANGE) + NEGLIGIBLE).astype(int)
         count = np.bincount(level)

@@ -120,7 +120,8 @@ class Posterior:
     moments: Mapping[float, PowerSums]
     """The moments by sharpness, from which the cells are computed."""
     n_best: float
-    """The load, of those seen, with the greatest throughput; in threads."""
+    """The concurrency with the greatest throughput, threads: the level of a table, else the highest
+    point of the fitted curve within the range seen."""
     nearness: float
     """The power by which points weighed less with their distance from n_best."""
 
@@ -162,13 +163,13 @@ class Posterior:
 def posterior_of(points: Points, curve: ResidenceCurve, prior: PeakPrior) -> Posterior:
     """Compute the posterior of the peak, and the law whose peak is the best estimate.
 
-    Where the prior lets points weigh less with their distance from the best load, that load is the
-    level with the greatest throughput; else it is the one where the curve is greatest.
+    Where the prior lets points weigh less with their distance from the best concurrency, that is
+    the level with the greatest throughput; else it is where the curve is greatest.
     """
-    best = points.best_level() if prior.nearness else curve.best_load(points.n)
+    best = points.best_level() if prior.nearness else curve.best_concurrency(points.n)
     nearness = points.nearness(best, prior.nearness)
     near = replace(curve, weights=curve.weights * nearness)
-    count, peak_prior = float(curve.weights @ np.sqrt(nearness)), prior.given_best_load(best)
+    count, peak_prior = float(curve.weights @ np.sqrt(nearness)), prior.given_best(best)
     linear = fit_power(points, 1.0, near) if prior.nearness else curve.relative_to_greatest(points)
     shapes = {s: linear if s == 1.0 else fit_power(points, s, near) for s in SHARPNESSES}
     moments = {s: PowerSums.of(points, shape, s, count, peak_prior) for s, shape in shapes.items()}

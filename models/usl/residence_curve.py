@@ -45,8 +45,8 @@ class ResidenceCurve:
         n, x = float(points.n.max()), float(points.x.max())
         return replace(self, n_scale=self.n_scale / n, r_scale=self.r_scale * x / n)
 
-    def best_load(self, n: Array) -> float:
-        """Return the load N, threads, with the greatest throughput in the range of n, (points,)."""
+    def best_concurrency(self, n: Array) -> float:
+        """Return the N (threads) of the greatest throughput in the range of n, shape (points,)."""
         a, _, c = self.coefficients
         peak = self.n_scale * float(np.sqrt(a / c)) if c > 0 else np.inf
         return float(np.clip(peak, n.min(), n.max()))

@@ -41,8 +41,9 @@ def residence_times(
     R is exactly today's.
 
     Queues are anything from none to those of random arrivals, and at most slightly longer than what
-    the service times leave of R: clients that wait for each other cause shorter queues. Longer by
-    the error of a concurrency: at a low load that is the whole queue, whose growth was not seen.
+    the service times leave of R, since clients that wait for each other cause shorter queues. The
+    excess allowed is the relative error of a measured concurrency: at a low load a queue may be no
+    longer than that, and its growth was not seen.
     """
     today_r = load.residence_time
     served, queued = _sum_over_resources(today, load, Changes(), draws, 1.0)
