@@ -359,7 +359,7 @@ def test_a_fleet_is_drawn(url: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     places = [drawn.index(f"<!-- {row[0]}") for row in rows]
     assert places == sorted(places)
     assert drawn.count("the capacity is not known") == sum(row[2] == "–" for row in rows) == 2
-    for name, problem in (("a.gif", "a plot ends in .png or .svg"), ("none/a.png", "no such dir")):
+    for name, problem in (("a.gif", "end its name in .png or .svg"), ("none/a.png", "no such dir")):
         assert main(["analyze", "--prometheus", "-", "--plot", str(tmp_path / name)]) == 2
         assert problem in capsys.readouterr().err
 

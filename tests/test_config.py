@@ -120,7 +120,7 @@ targets:
         "2: fitt: unknown key; did you mean fit?",
         "4: fit.interval: must be from 1s to 10m",
         "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d, 1w or a number of seconds",
-        "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
+        "6: log.level: must be 'debug', 'info', 'warning' or 'error'",
         "10: targets[0].port: must be a whole number",
         "11: targets[0].passwrd: unknown key; did you mean password_env or password_file?",
         "12: targets[1].name: the name 'a' is taken by targets[0]; choose another",

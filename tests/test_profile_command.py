@@ -333,8 +333,15 @@ def test_the_pages_table_ranks_classes_with_their_reasons() -> None:
     ("arguments", "complaint"),
     [
         (["--target", "nobody"], "--target: no target 'nobody'; the configuration has db"),
-        (["--plot", "x.gif"], "x.gif: a plot ends in .png or .svg"),
-        (["--plot", "/none/x.png"], "/none/x.png: there is no such directory"),
+        (
+            ["--plot", "x.gif"],
+            "x.gif: a plot is written as PNG or SVG; end its name in .png or .svg",
+        ),
+        (
+            ["--plot", "/none/x.png"],
+            "/none/x.png: the plot cannot be written (no such directory); name a file in a directory"
+            " that exists",
+        ),
     ],
 )
 def test_a_usage_error_is_one_line(

@@ -135,10 +135,10 @@ targets:
         f"4: resources.ceilings.gpu: {UNKNOWN_RESOURCE}",
         "5: resources.ceilings.disk:sda: must be a share above 0 and at most 1; write 0.9 for 90 %",
         "7: resources.disks.sda.iops: unknown key; the keys here are operations, bandwidth",
-        "7: resources.disks.sda.operations: should be greater than 0",
+        "7: resources.disks.sda.operations: must be greater than 0",
         "8: resources.disks.sdb.bandwidth: not a bandwidth; write 250MB, 1.5GB, 10Gbit or a number"
         " of bytes/s",
-        "10: resources.interfaces.eth0.bandwidth: should be a finite number",
+        "10: resources.interfaces.eth0.bandwidth: must be a finite number",
     ]
 
 

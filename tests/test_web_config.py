@@ -94,7 +94,7 @@ rate_limit: {{}}
         "5: tls_server_config.client_allowed_sans[0]: must be text",
         "6: tls_server_config.min_version: TLS 1.0 and 1.1 are not supported; use 'TLS12' or"
         " 'TLS13'",
-        "7: tls_server_config.max_version: should be 'TLS12' or 'TLS13'",
+        "7: tls_server_config.max_version: must be 'TLS12' or 'TLS13'",
         "8: tls_server_config.cipher_suites: has no TLS 1.2 suite; add one,"
         " or set min_version: TLS13",
         "9: tls_server_config.cipher_suites[0]: not a supported cipher suite"
@@ -103,7 +103,7 @@ rate_limit: {{}}
         " remove the key",
         "11: tls_server_config.certfile: unknown key; did you mean cert_file or client_ca_file?",
         "13: http_server_config.http2: must be true or false",
-        "15: http_server_config.headers.X-Frame-Options: should be 'deny', 'sameorigin' or ''",
+        "15: http_server_config.headers.X-Frame-Options: must be 'deny', 'sameorigin' or ''",
         "16: http_server_config.headers.Server: unknown key; the keys here are"
         " Content-Security-Policy, X-Frame-Options, X-Content-Type-Options, X-XSS-Protection,"
         " Strict-Transport-Security",

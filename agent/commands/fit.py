@@ -5,20 +5,17 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
-from pathlib import Path
 
 from agent.commands.exit_codes import USAGE_ERROR
-from agent.commands.plot_requirements import matplotlib_problem
+from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.config.durations import duration_in_seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
-from agent.csv_input.table_file import TableFileError, unwritable_file_error
+from agent.csv_input.table_file import unwritable_file_error
 from agent.export.fit_report import RequestedPoint, format_fit
 from agent.support.safe_output import print_error, print_lines
 from models.usl.fit import FitMethod, UslFit, fit
 from models.usl.law import Usl
 from models.usl.load_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
-
-PLOT_FORMATS = (".png", ".svg")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -89,11 +86,9 @@ def _parse_load(
 
 def run(args: argparse.Namespace) -> int:
     """Read, fit, draw, print. Return 0, or 2 with one line on standard error."""
-    if args.plot is not None and (problem := matplotlib_problem()):
+    if args.plot is not None and (problem := matplotlib_problem() or plot_path_problem(args.plot)):
         print_error(problem)
         return USAGE_ERROR
-    if args.plot is not None:
-        _check_plot_format(args.plot)
     curve = read_curve(args.file)
     fitted = fit(curve.n, curve.x, args.method)
     if args.plot is not None:
@@ -131,12 +126,6 @@ def as_json(curve: CurveFile, fitted: UslFit, asked: Sequence[RequestedPoint]) -
         ],
     }
     return json.dumps(answer, indent=2, allow_nan=False)
-
-
-def _check_plot_format(path: str) -> None:
-    if Path(path).suffix.lower() not in PLOT_FORMATS:
-        problem = "a plot is written as PNG or SVG"
-        raise TableFileError(path, None, problem, "end its name in .png or .svg")
 
 
 def _draw_plot(path: str, curve: CurveFile, fitted: UslFit) -> None:

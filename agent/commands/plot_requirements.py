@@ -19,7 +19,8 @@ def matplotlib_problem() -> str | None:
 def plot_path_problem(path: str) -> str | None:
     """Return why no plot can be written to that file, or None; to check before anything else."""
     if not path.lower().endswith((".png", ".svg")):
-        return f"{path}: a plot ends in .png or .svg"
+        return f"{path}: a plot is written as PNG or SVG; end its name in .png or .svg"
     if not Path(path).parent.is_dir():
-        return f"{path}: there is no such directory"
+        remedy = "name a file in a directory that exists"
+        return f"{path}: the plot cannot be written (no such directory); {remedy}"
     return None

@@ -247,7 +247,7 @@ def _check_choice(value: object, choices: tuple[str, ...]) -> str:
     """Check that a value is one of the words; msgspec's message would show the value."""
     if not isinstance(value, str) or value not in choices:
         *others, last = map(repr, choices)
-        raise ValueError(f"should be {', '.join(others)} or {last}")
+        raise ValueError(f"must be {', '.join(others)} or {last}")
     return value
 
 
@@ -263,11 +263,11 @@ def _translate_message(message: str) -> str:
     """Translate a message of msgspec's into words for the file's author, without the value."""
     if bound := BOUND.match(message):
         what = "have a length" if bound[1] else "be"
-        return f"should {what} {COMPARISONS[bound[2]]} {float(bound[3]):g}"
+        return f"must {what} {COMPARISONS[bound[2]]} {float(bound[3]):g}"
     expected = re.match(r"Expected `(\w+)`, got", message)
     if expected:
         return TYPE_MISTAKES.get(expected[1], WRONG_FORM)
-    return "should be a finite number" if message == "Number out of range" else WRONG_FORM
+    return "must be a finite number" if message == "Number out of range" else WRONG_FORM
 
 
 @contextmanager

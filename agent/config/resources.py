@@ -25,7 +25,7 @@ INVALID_DEVICE = "must be the kernel's name of a device, such as nvme0n1 or eth0
 
 def _check_finite(rate: float) -> float:
     if not math.isfinite(rate):
-        raise ValueError("should be a finite number")
+        raise ValueError("must be a finite number")
     return rate
 
 
