@@ -120,23 +120,23 @@ def unverified_context() -> ssl.SSLContext:
     return context
 
 
-def verifying_context(authority: str, *, identity: bool = True) -> ssl.SSLContext:
-    """Return a TLS context that trusts only this authority, as its file is now.
+def verifying_context(ca_file: str, *, identity: bool = True) -> ssl.SSLContext:
+    """Return a TLS context that trusts only the authorities in this file, as it is now.
 
     All sessions share it: loading the certificates takes longer than the rest of connecting. Raises
     OSError for a file that cannot be used.
     """
-    file = os.stat(authority)  # noqa: PTH116  (any path that OpenSSL takes)
-    return _loaded_context(authority, identity, (file.st_ino, file.st_mtime_ns, file.st_size))
+    file = os.stat(ca_file)  # noqa: PTH116  (any path that OpenSSL takes)
+    return _loaded_context(ca_file, identity, (file.st_ino, file.st_mtime_ns, file.st_size))
 
 
 @lru_cache(maxsize=MAX_AUTHORITIES)
-def _loaded_context(authority: str, identity: bool, version: object) -> ssl.SSLContext:
-    """Load a context; `version` is that of the authority's file."""
+def _loaded_context(ca_file: str, identity: bool, version: object) -> ssl.SSLContext:
+    """Load a context; `version` is that of the file."""
     del version
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = identity
-    context.load_verify_locations(authority)
+    context.load_verify_locations(ca_file)
     return context
 
 

@@ -339,8 +339,8 @@ def test_the_pages_table_ranks_classes_with_their_reasons() -> None:
         ),
         (
             ["--plot", "/none/x.png"],
-            "/none/x.png: the plot cannot be written (no such directory); name a file in a directory"
-            " that exists",
+            "/none/x.png: the plot cannot be written (no such directory); name a file in a"
+            " directory that exists",
         ),
     ],
 )

@@ -63,7 +63,7 @@ def recorded_profile(
         cpu_source=methods[0] if methods else None,
         cpu_total=sum(use.cpu or 0.0 for use in known) if known else None,
         cpu_unattributed=unattributed.cpu if unattributed else None,
-        cpu_error=None,
+        cpu_held_out_mape=None,
         disagreement=None,
         compared_with=None,
         reasons=(),

@@ -122,7 +122,7 @@ def as_json(profile: Profile, top: int) -> str:
             "source": profile.cpu_source.value if profile.cpu_source else None,
             "total": profile.cpu_total,
             "unattributed": profile.cpu_unattributed,
-            "held_out_mape": profile.cpu_error,
+            "held_out_mape": profile.cpu_held_out_mape,
             "disagreement": profile.disagreement,
             "reasons": [reason.value for reason in profile.reasons],
         },
@@ -271,10 +271,9 @@ def _cpu_notes(profile: Profile) -> list[str]:
         f"  {'CPU':<14} {whole}",
         f"  {'source':<14} {SOURCES[profile.cpu_source]}",
     ]
-    if profile.cpu_error is not None:
-        lines.append(
-            f"  {'held out':<14} the total within {format_percent(profile.cpu_error)} on average"
-        )
+    if profile.cpu_held_out_mape is not None:
+        error = format_percent(profile.cpu_held_out_mape)
+        lines.append(f"  {'held out':<14} the total within {error} on average")
     if profile.disagreement is not None and profile.compared_with is not None:
         moved = format_percent(profile.disagreement / 2)
         other = COMPARED_WITH[profile.compared_with]

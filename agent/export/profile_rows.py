@@ -82,7 +82,7 @@ class Profile:
     cpu_source: DivisionMethod | None
     cpu_total: float | None
     cpu_unattributed: float | None
-    cpu_error: float | None
+    cpu_held_out_mape: float | None
     """Mean relative error of an interval's CPU as predicted from other intervals."""
     disagreement: float | None
     compared_with: DivisionMethod | None
@@ -133,7 +133,7 @@ def profile_of(
         cpu_source=cpu.method if cpu else None,
         cpu_total=cpu.total if cpu else None,
         cpu_unattributed=cpu.unattributed if cpu and is_total_known else None,
-        cpu_error=cpu.held_out.mape if cpu else None,
+        cpu_held_out_mape=cpu.held_out.mape if cpu else None,
         disagreement=cpu.disagreement if cpu else None,
         compared_with=cpu.compared_with if cpu else None,
         reasons=cpu.reasons if cpu else (),
