@@ -18,8 +18,8 @@ from pymysql.cursors import Cursor
 
 from agent.demo.private_server import Flavour, PrivateServer, find_server
 from collectors.connection import Login
+from collectors.endpoint import Endpoint
 from collectors.host import process_clock
-from collectors.transport_security import Endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "bench"

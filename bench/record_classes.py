@@ -29,7 +29,7 @@ from agent.query_classes.tracked_classes import class_table
 from collectors import COLLECTORS
 from collectors.base import Values
 from collectors.connection import Connection, Login
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(ROOT / "bench" / "classes.lua")

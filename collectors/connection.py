@@ -18,6 +18,7 @@ from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
 from collectors.driver_errors import failure, is_password_refusal
+from collectors.endpoint import Endpoint
 from collectors.login_pause import RefusedLogin
 from collectors.result_cells import (
     NO_ROWS,
@@ -28,7 +29,7 @@ from collectors.result_cells import (
     text,
     whole_number,
 )
-from collectors.transport_security import Endpoint, protection_features, security_options
+from collectors.transport_security import protection_features, security_options
 from collectors.untrusted_server_session import Session
 
 SERVER_VARIABLES = (

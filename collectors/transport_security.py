@@ -15,12 +15,12 @@ import os
 import re
 import socket
 import ssl
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
+from collectors.endpoint import Endpoint
 from collectors.regular_file import read_whole
 
 MAX_KEY = 16_384  # bytes of a public key's file
@@ -38,25 +38,6 @@ USE_SOCKET = (
     " directory to /etc/mysql-headroom, and set verify_identity: false)"
 )
 GIVE_TLS = f"give the server a certificate (ssl_cert and ssl_key in its my.cnf), then {USE_TLS}"
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a server listens: a socket file, or a host and a port with or without TLS."""
-
-    host: str = "127.0.0.1"
-    port: int = 3306
-    socket: str | None = None
-    tls_ca: str | None = None
-    tls_verify_identity: bool = False
-    tls_required: bool = False
-    public_key: str | None = None
-    """A file with the server's RSA key, for passwords where there is no TLS."""
-
-    def __str__(self) -> str:
-        """Return the path of the socket file, or host and port."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.socket or f"{host}:{self.port}"
 
 
 def security_options(endpoint: Endpoint) -> dict[str, Any]:

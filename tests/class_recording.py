@@ -13,7 +13,7 @@ from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Login
 from collectors.digests import DigestRows, DigestValues
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.server_account import least_account
 
 READ = ("host", "status", "digests", "host", "status")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from agent.demo.private_server import PrivateServer
 from collectors.connection import Connection, Login
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.server_account import least_account
 
 

@@ -26,7 +26,7 @@ from agent.config.settings import (
 )
 from agent.config.yaml_loader import ConfigError
 from collectors import COLLECTORS
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "config.example.yaml"

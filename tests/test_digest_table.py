@@ -21,6 +21,7 @@ from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Login
 from collectors.digest_table import COUNTERS, Array, DigestTable, parse_numbers, unit_factors
 from collectors.digests import DigestRows, DigestValues
+from collectors.endpoint import Endpoint
 from collectors.result_cells import (
     ONE_CELL,
     ResultCell,
@@ -30,7 +31,6 @@ from collectors.result_cells import (
     number_or_zero,
     whole_number,
 )
-from collectors.transport_security import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, write_config
 from testbed.real.server_account import least_account

@@ -17,7 +17,7 @@ from agent.demo.private_server import Flavour, PrivateServer
 from collectors import business_query
 from collectors.base import CollectorError
 from collectors.connection import Connection, Login
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients, root, run_as_root, sessions
 from testbed.real.daemon import (

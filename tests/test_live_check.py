@@ -15,7 +15,7 @@ from conftest import ServerFactory
 
 from agent.cli import main
 from agent.demo.private_server import Flavour, PrivateServer
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config
 from testbed.real.server_account import Account, least_account

@@ -15,7 +15,7 @@ from page_changes import lost
 from proxy import Proxy
 
 from agent.demo.private_server import PrivateServer
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon, target, wait_until, watching
 from testbed.real.server_faults import freeze_server, thaw_server

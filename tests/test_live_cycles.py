@@ -22,7 +22,7 @@ from agent.config.loader import load_config
 from agent.demo.private_server import PrivateServer
 from agent.service import target_session
 from agent.service.daemon import Agent
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import sessions
 from testbed.real.daemon import target, wait_until, write_config
 

@@ -34,7 +34,7 @@ from set_clock import set_ahead
 
 from agent.demo.private_server import PrivateServer
 from agent.history.row_kinds import INTERVALS
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import Clients, run_as_root, sessions
 from testbed.real.daemon import Daemon, Page, PlausiblePage, target, wait_until, watching
 from testbed.real.server_account import least_account

@@ -19,7 +19,7 @@ from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Login
 from collectors.digests import DigestValues
 from collectors.driver_errors import failure
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
 from testbed.real.server_account import Account, least_account

@@ -15,8 +15,8 @@ from collectors import host, process_lookup
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Login
 from collectors.device_selection import Devices
+from collectors.endpoint import Endpoint
 from collectors.process_lookup import ProcessNotFound, find_server_process
-from collectors.transport_security import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching
 from testbed.real.namespaces import IN_A_CONTAINER, other_host, server_inside

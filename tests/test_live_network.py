@@ -14,7 +14,7 @@ from faults import BACK_WITHIN, CALM, CLIENTS, NAP
 from page_changes import ALWAYS_POSSIBLE, falls, increases, was_undisturbed
 
 from agent.demo.private_server import PrivateServer
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import Clients, sessions
 from testbed.real.daemon import Daemon, Page, PlausiblePage, is_root, target, wait_until, watching
 from testbed.real.namespaces import RoutedHost, routed_host, server_inside

@@ -6,7 +6,7 @@ from pathlib import Path
 from proxy import Proxy
 
 from agent.demo.private_server import PrivateServer
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import Clients
 from testbed.real.daemon import target, wait_until, watching
 

@@ -17,7 +17,7 @@ from conftest import FLAVOURS, ServerFactory
 from proxy import Proxy
 
 from agent.demo.private_server import PrivateServer
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import Ask, Clients, root, run_as_root
 from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching
 from testbed.real.server_account import Account, least_account

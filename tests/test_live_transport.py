@@ -19,8 +19,8 @@ from web_clients import Authority
 from agent.demo.private_server import Flavour, PrivateServer
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Login
+from collectors.endpoint import Endpoint
 from collectors.result_cells import ResultLimits, text
-from collectors.transport_security import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COMMAND, is_root, target, watching
 from testbed.real.namespaces import other_host, server_inside

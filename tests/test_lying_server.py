@@ -9,7 +9,7 @@ from collectors import COLLECTORS
 from collectors.base import CollectorError, Sample
 from collectors.connection import Connection, Login
 from collectors.digests import DigestValues
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import DIGEST, LyingServer
 

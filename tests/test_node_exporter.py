@@ -26,8 +26,8 @@ from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection, Login
 from collectors.device_selection import MAX_DISKS, Devices
+from collectors.endpoint import Endpoint
 from collectors.node_exporter import CPU, DISK_COUNTERS, parse_page, prepare
-from collectors.transport_security import Endpoint
 from testbed.attacks.lying_server import LyingServer
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.

@@ -21,7 +21,7 @@ from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.connection import Connection, Login
 from collectors.digests import DigestReader
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.clients import Clients
 from testbed.real.daemon import target, write_config
 

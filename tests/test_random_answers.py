@@ -26,7 +26,7 @@ from collectors import COLLECTORS, CollectorSpec, status
 from collectors.base import CollectorError, Sample
 from collectors.connection import Connection, Login
 from collectors.digests import DigestRows, DigestValues
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.attacks.lying_server import (
     DATETIME,
     DECIMAL,

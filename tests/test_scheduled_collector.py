@@ -17,7 +17,7 @@ from agent.support.backoff import Backoff, with_jitter
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection, Login
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 
 CONNECTION = Connection(Endpoint(), lambda: Login("nobody"), timeout=1, limit=1)
 ON = Feature("x", enabled=True)

@@ -11,8 +11,8 @@ import pytest
 from agent.demo.private_server import PrivateServer
 from collectors import host, status
 from collectors.connection import Connection, Login
+from collectors.endpoint import Endpoint
 from collectors.process_lookup import find_server_process
-from collectors.transport_security import Endpoint
 from testbed.attacks.lying_server import LyingServer
 from testbed.real.server_account import least_account
 

@@ -25,9 +25,9 @@ from collectors.class_thread_states import (
 )
 from collectors.connection import Connection, Login
 from collectors.digests import DigestRows, DigestValues
+from collectors.endpoint import Endpoint
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow, text
 from collectors.thread_times import ALL_THREADS_WAIT, CLIENT_THREADS_WAIT, ThreadTimes
-from collectors.transport_security import Endpoint
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until
 from testbed.real.server_account import least_account

@@ -15,8 +15,8 @@ from agent.service.target_monitor import TargetMonitor
 from collectors import status
 from collectors.base import Values
 from collectors.connection import Connection, Login, statement_words
+from collectors.endpoint import Endpoint
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow
-from collectors.transport_security import Endpoint
 from testbed.real.clients import root
 from testbed.real.daemon import target, wait_until
 from testbed.real.server_account import least_account

@@ -14,8 +14,8 @@ from web_clients import Authority
 
 from collectors.base import CollectorError, Feature
 from collectors.connection import Connection, Login
+from collectors.endpoint import Endpoint
 from collectors.transport_security import (
-    Endpoint,
     is_server_verified,
     protection_features,
     security_options,

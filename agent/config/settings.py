@@ -35,8 +35,8 @@ from agent.config.target_labels import TargetLabels
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError
 from collectors.connection import Login
+from collectors.endpoint import Endpoint
 from collectors.regular_file import read_whole
-from collectors.transport_security import Endpoint
 
 Duration = Annotated[float, Parsed(duration_in_seconds)]
 MAX_PORT = 65535

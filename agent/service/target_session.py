@@ -25,9 +25,9 @@ from agent.window.interval_buffer import SAMPLINGS_WAITED
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import MAX_VERSION_LENGTH, Connection
+from collectors.endpoint import Endpoint
 from collectors.server_clock import SERVER_TIME
 from collectors.thread_counts import APPLYING, WAITING
-from collectors.transport_security import Endpoint
 from models.group.node_time_split import Replication, add_replication, mean_replication
 from models.group.ntp_clock_filter import ClockOffset, RoundTrip, add_round_trip, clock_offset
 

@@ -19,7 +19,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.demo.private_server import PrivateServer, free_port
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.server_account import Account, least_account
 
 PREFIX = "mysql_headroom_"

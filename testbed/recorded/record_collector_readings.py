@@ -20,7 +20,7 @@ from agent.demo.private_server import PrivateServer
 from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Login
-from collectors.transport_security import Endpoint
+from collectors.endpoint import Endpoint
 from testbed.real.server_programs import ROOT, server_program
 
 FIXTURES = ROOT / "tests" / "fixtures"
