@@ -12,7 +12,8 @@ from typing import NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; the fits are small
 
 from agent import __version__
-from agent.commands.exit_codes import INTERRUPTED, USAGE_ERROR, end_at_once
+from agent.commands.exit_codes import INTERRUPTED, USAGE_ERROR
+from agent.commands.interruption import end_at_once
 from agent.support.errors import HeadroomError
 from agent.support.safe_output import OutputError, flush_output, print_error, printable
 

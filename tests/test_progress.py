@@ -12,11 +12,12 @@ from attribute_command import run
 from attribute_command import wide_file as wide_file
 
 from agent.commands import progress
+from agent.commands.interruption import interruptible
 from agent.csv_input.class_file import read_classes
 
 LONG_CALL = """
 import numpy as np
-from agent.commands.progress import interruptible
+from agent.commands.interruption import interruptible
 matrix = np.random.default_rng(1).normal(size=(6000, 6000))
 with interruptible():
     print("computing", flush=True)
@@ -64,7 +65,7 @@ def test_progress_is_printed_once_it_takes_long(
 def test_the_former_signal_handler_is_restored() -> None:
     """The calling process keeps its own."""
     former = signal.getsignal(signal.SIGINT)
-    with progress.interruptible():
+    with interruptible():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGINT) is former
 

@@ -10,8 +10,9 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.argument_types import duration
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.fleet_report import as_csv, as_table, least_headroom_first
+from agent.commands.interruption import interruptible
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
-from agent.commands.progress import interruptible, progress_of
+from agent.commands.progress import progress_of
 from agent.commands.prometheus_options import MONTH, add_prometheus_options, client_of, query_of
 from agent.config.settings import MAX_WINDOW, FitSettings
 from agent.export.snapshot_json import snapshots_in_parts

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from agent.commands.exit_codes import USAGE_ERROR
-from agent.commands.progress import interruptible, progress_of
+from agent.commands.interruption import interruptible
+from agent.commands.progress import progress_of
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import DEFAULT_RESOURCE, join_host_file, read_host
 from agent.csv_input.table_file import TableFileError

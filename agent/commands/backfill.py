@@ -11,8 +11,8 @@ from pathlib import Path
 from agent.assessment.hourly_load import HourlyLoad
 from agent.commands.config_path_options import add_config_option, configured_history
 from agent.commands.exit_codes import FAILED
+from agent.commands.interruption import interruptible
 from agent.commands.pipeline_options import target_of
-from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import MONTH, add_prometheus_options, client_of, query_of
 from agent.config.durations import duration_text
 from agent.config.loader import load_config

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from agent.commands.argument_types import duration
-from agent.commands.progress import interruptible
+from agent.commands.interruption import interruptible
 from agent.config.base_model import InvalidValuesError
 from agent.config.loader import load_config
 from agent.config.settings import Config, FitSettings, Target
