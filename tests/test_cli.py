@@ -62,6 +62,24 @@ def test_every_option_has_a_help_text(command: str, capsys: pytest.CaptureFixtur
     assert [one for one in entries[1:] if not re.search(r"(  |\n +)[^ ]", one)] == []
 
 
+def test_the_help_is_the_same_without_docstrings() -> None:
+    """As the package and the image run all commands: no text that is shown is a docstring."""
+    script = """
+from agent.cli import COMMANDS, main
+for command in ((), *((command,) for command in COMMANDS)):
+    try:
+        main([*command, "--help"])
+    except SystemExit:
+        pass
+"""
+    shown = [
+        subprocess.check_output([sys.executable, *how, "-c", script], encoding="utf-8")
+        for how in ((), ("-OO",))
+    ]
+    assert shown[0].count("usage: ") == 1 + len(COMMANDS)
+    assert shown[0] == shown[1]
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """`--version` prints name and number."""
     with pytest.raises(SystemExit):
