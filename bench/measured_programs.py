@@ -1,5 +1,6 @@
 """The agent and mysqld_exporter as their users run them: what they cost, how fast they answer."""
 
+import atexit
 import os
 import re
 import shutil
@@ -7,9 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,22 +113,45 @@ def running_agent(
     within: Sequence[str] = (),
     **options: object,
 ) -> Iterator[RunningProgram]:
-    """The daemon with the default configuration but for these options, once all targets are up."""
+    """The daemon with the default configuration but for these options, once all targets are up.
+
+    As users install and run it: from a wheel in an environment of its own, as the unit says.
+    """
     port = free_port()
     file = folder / "config.yaml"
     config = {"listen": f"127.0.0.1:{port}", "targets": list(targets), **options}
     file.write_text(yaml.safe_dump(config))
-    command = Path(sys.executable).with_name("mysql-headroom")
-    words = [str(command), "run", "--config.file", str(file)]
+    words = [str(installed_agent()), "run", "--config.file", str(file)]
     log = folder / "agent.log"
-    with running(words, port, log, within, **memory_settings()) as agent:
+    with running(words, port, log, within, **service_environment()) as agent:
         agent.wait_for("mysql_headroom_up", len(targets))
         yield agent
 
 
-def memory_settings() -> dict[str, str]:
-    """Return the environment with which the systemd unit, like the image, tunes malloc(3)."""
-    return dict(re.findall(r"(?m)^Environment=(GLIBC_TUNABLES)=(.*)$", UNIT.read_text()))
+@cache
+def installed_agent() -> Path:
+    """The program in a new environment, made as docs/systemd.md says; deleted at the end.
+
+    The development's environment would not do: a library imports others where it finds them.
+    """
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    python = folder / "bin/python3"
+    install = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    for words in (
+        (sys.executable, "-m", "venv", folder),
+        (*install, "--no-compile", "--require-hashes", "--requirement", "requirements.lock"),
+        (*install, "--no-compile", "--no-deps", "."),
+        (python, "-m", "compileall", "-q", "-o", "2", folder / "lib"),
+    ):
+        subprocess.run(words, cwd=ROOT, check=True)
+    return folder / "bin/mysql-headroom"
+
+
+def service_environment() -> dict[str, str]:
+    """Return the environment that the systemd unit, like the image, gives the agent."""
+    given = dict(re.findall(r"(?m)^Environment=(\w+)=(.*)$", UNIT.read_text()))
+    return given | {"PYTHONPATH": ""}  # of no checkout
 
 
 def target(watched: WatchedServer, folder: Path, name: str = "db") -> dict[str, object]:
