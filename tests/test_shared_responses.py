@@ -99,6 +99,17 @@ def test_a_page_that_is_too_old_is_not_kept_beside_the_metrics() -> None:
     assert sys.getrefcount(page) == held - 1
 
 
+def test_responses_are_deleted_once_they_are_too_old() -> None:
+    """Not before: until then other requests get them."""
+    maker = Maker(takes=0.1)
+    assert not maker.answers.delete_stale()
+    assert maker.get() == b"1"
+    assert maker.answers.delete_stale()
+    assert maker.get() == b"1"
+    maker.now += MAX_STALE_AGE
+    assert not maker.answers.delete_stale()
+
+
 def test_concurrent_requests_share_the_first_response() -> None:
     """It is computed once."""
     maker = Maker(takes=0.1)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from weakref import WeakSet
 
 import pytest
 from fuzzing import fuzz
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from web_clients import NOW, ask, eventually, listening, snapshot
 
-from agent.web import application
+from agent.web import application, shared_responses
+from agent.web.compressed_body import Body
 from agent.web.http_listener import IDLE_SECONDS, MAX_CONNECTIONS, WebServer
 from agent.web.http_request_handler import MAX_REQUEST_BYTES, Environ, StartResponse
 from agent.web.pending_connections import PendingConnections
@@ -90,6 +92,24 @@ def test_any_accept_header_gets_one_of_two_formats(port: int) -> None:
         for medium, version, escaping in itertools.product(media, versions, escapings)
     }
     assert sorted(kind.split(";")[0] for kind in kinds) == sorted(media)
+
+
+def test_a_response_is_deleted_though_no_other_is_asked_for(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two scrapes nothing is kept: the metrics of a thousand targets take 37 MB."""
+    kept = WeakSet[Body]()
+
+    def body(plain: bytes) -> Body:
+        made = Body(plain)
+        kept.add(made)
+        return made
+
+    monkeypatch.setattr(shared_responses, "Body", body)
+    for path in ("/metrics", "/"):
+        assert ask(port, path)[0] == 200
+    assert len(kept) == 2
+    assert eventually(lambda: not kept)
 
 
 def test_the_page_is_html_and_escapes_names(port: int) -> None:

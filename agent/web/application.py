@@ -110,6 +110,10 @@ class Pages:
         start_response(f"{status.value} {status.phrase}", headers)
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
+    def delete_stale(self) -> bool:
+        """Delete the responses that no request gets again; return whether one is kept still."""
+        return self._shared.delete_stale()
+
     def _answer(self, environ: Environ) -> RouteResponse:
         pages: dict[str, Callable[[Environ], RouteResponse]] = {
             "/": self._page,
@@ -314,7 +318,7 @@ def serve_in_background(
     `web` returns the web configuration in force, and is called at each connection. `hosts` are host
     names that requests may use, beside those that the agent knows.
     """
-    server = WebServer(address, web)
+    server = WebServer(address, web, pages.delete_stale)
     server.set_app(AccessControl(pages, web, HostNames(hosts, listen=address[0])))
     threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.5}, name="web", daemon=True

@@ -41,12 +41,20 @@ NO_TLS = (
 
 
 class WebServer(WSGIServer):
-    """HTTP server whose accepting thread only accepts: no handshake, no read, no write."""
+    """HTTP server whose accepting thread only accepts: no handshake, no read, no write.
+
+    It also calls `tidy`: every few seconds, and every half a second after it has returned True.
+    """
 
     request_queue_size = BACKLOG
     name = "web"
 
-    def __init__(self, address: tuple[str, int], web: Callable[[], LoadedWebConfig]) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        web: Callable[[], LoadedWebConfig],
+        tidy: Callable[[], bool] = lambda: False,
+    ) -> None:
         host, port = address
         if not host and socket.has_dualstack_ipv6():
             host = ALL_ADDRESSES
@@ -56,7 +64,7 @@ class WebServer(WSGIServer):
         except UnicodeError:
             raise OSError(f"{host} is not a host name") from None
         self.address_family = infos[0][0]
-        self._web = web
+        self._web, self._tidy, self._is_untidy = web, tidy, False
         self.connection_limiter = ConnectionLimiter(MAX_CONNECTIONS, REQUEST_TIMEOUT)
         self._last_iteration_at = self._accept_at = self._sweep_at = time.monotonic()
         self._is_ending, self._is_over = threading.Event(), threading.Event()
@@ -87,7 +95,8 @@ class WebServer(WSGIServer):
         """
         try:
             while not self._is_ending.is_set():
-                seconds = poll_interval if self.connection_limiter.count else IDLE_SECONDS
+                is_idle = not (self.connection_limiter.count or self._is_untidy)
+                seconds = IDLE_SECONDS if is_idle else poll_interval
                 if self._pending.poll(seconds):
                     self._accept()
                 self.service_actions()
@@ -102,11 +111,12 @@ class WebServer(WSGIServer):
         self._is_over.wait()
 
     def service_actions(self) -> None:
-        """Enforce the deadlines; called in every iteration of the accepting loop."""
+        """Enforce the deadlines, and tidy; called in every iteration of the accepting loop."""
         self._last_iteration_at = now = time.monotonic()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_EVERY
             self.connection_limiter.sweep()
+            self._is_untidy = self._tidy()
 
     def is_hanging(self, now: float) -> bool:
         """Return whether the accepting loop hangs or has ended."""

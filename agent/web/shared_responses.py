@@ -61,6 +61,12 @@ class SharedResponses:
             response.next = pending or own
         return pending.result() if pending else self._compute(response, own, make)
 
+    def delete_stale(self) -> bool:
+        """Delete what nobody gets again; return whether a response is kept still."""
+        with self._lock:
+            self._delete_stale(self._clock())
+            return any(response.body is not NOTHING for response in self._responses.values())
+
     def _delete_stale(self, now: float) -> None:
         """Delete what nobody gets again: a page of a thousand targets takes 40 MB, its JSON 65."""
         for response in self._responses.values():
