@@ -63,7 +63,7 @@ def test_every_option_has_a_help_text(command: str, capsys: pytest.CaptureFixtur
 
 
 def test_the_help_is_the_same_without_docstrings() -> None:
-    """As the package and the image run all commands: no text that is shown is a docstring."""
+    """As the image runs all commands: no text that is shown is a docstring."""
     script = """
 from agent.cli import COMMANDS, main
 for command in ((), *((command,) for command in COMMANDS)):
