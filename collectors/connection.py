@@ -20,6 +20,11 @@ from collectors.base import CollectorError, FailureKind, Feature
 from collectors.driver_errors import failure, is_password_refusal
 from collectors.endpoint import Endpoint
 from collectors.login_pause import RefusedLogin
+from collectors.prepared_statements import (
+    PreparedStatements,
+    digested_words,
+    may_succeed_unprepared,
+)
 from collectors.result_cells import (
     NO_ROWS,
     ONE_CELL,
@@ -112,6 +117,7 @@ class Connection:
         self._timeout = timeout
         self._limit = limit
         self._session: Session | None = None
+        self._prepared = PreparedStatements(self._send_own)
         self._opening_session: Session | None = None
         self._overdue_at: float | None = None  # when the present request has taken too long
         self._was_interrupted = False
@@ -142,6 +148,7 @@ class Connection:
         """Connect, read the server's identity, and set the session's own limits."""
         self.close()
         self.uptime_read, self.statement_sums = None, NO_SUMS
+        self._prepared = PreparedStatements(self._send_own)
         login = self._login()
         with self._refused.one_at_a_time(self._timeout):
             self._log_in(login)
@@ -185,12 +192,24 @@ class Connection:
 
         Raises `CollectorError`, and closes a broken session.
         """
-        if self._session is None:
-            raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
-        self.statement_count += 1
-        self.sent_statements.add(sys.intern(sent_words(sql)))
-        with self._deadline(ANSWER_TIMEOUTS * self._timeout):
-            return self._session.ask(sql, limits)
+        words = sent_words(sql)
+        self.sent_statements.add(sys.intern(words))
+        sent = self._prepared.sent_as(sql, words)
+        if sent == sql:
+            return self._ask(sql, limits)
+        self.sent_statements.update(map(sys.intern, (*digested_words(words), sent_words(sent))))
+        try:
+            return self._ask(sent, limits)
+        except CollectorError as error:
+            if not may_succeed_unprepared(error.kind):
+                raise
+        self._prepared.give_up()
+        return self._ask(sql, limits)
+
+    def repeated(self, sql: str) -> str:
+        """Return the statement, which is prepared, since this session sends it again and again."""
+        self._prepared.expect(sent_words(sql))
+        return sql
 
     @contextmanager
     def sharing_results(self) -> Iterator[None]:
@@ -269,6 +288,19 @@ class Connection:
         if failed.kind.ends_session:
             self.close()
         return failed
+
+    def _ask(self, sql: str, limits: ResultLimits) -> list[ResultRow]:
+        """Send this text and return the rows of its result."""
+        if self._session is None:
+            raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
+        self.statement_count += 1
+        with self._deadline(ANSWER_TIMEOUTS * self._timeout):
+            return self._session.ask(sql, limits)
+
+    def _send_own(self, sql: str) -> None:
+        """Send a statement without rows that is never prepared."""
+        self.sent_statements.add(sys.intern(sent_words(sql)))
+        self._ask(sql, NO_ROWS)
 
     def _socket(self) -> socket.socket | None:
         return getattr(self._session or self._opening_session, "_sock", None)

@@ -116,9 +116,8 @@ class DigestTable:
         return self._decoded_keys(keys), table[:, 0] * 1e-6, table[:, 1:] * self._unit
 
     def _read_at_once(self, where: str) -> tuple[Sequence[ResultCell], Array, int]:
-        count, numbers, joined = self._connection.row(
-            self._statement(ALL_IN_ONE_ROW, where), WHOLE_TABLE
-        )
+        query = self._connection.repeated(self._statement(ALL_IN_ONE_ROW, where))
+        count, numbers, joined = self._connection.row(query, WHOLE_TABLE)
         most = MAX_ROWS * (1 + len(self.names))
         found = self._parsed(lambda: parse_numbers(numbers, most))
         if joined is not None and joined.count(SEPARATOR.encode()) >= MAX_ROWS:

@@ -100,6 +100,7 @@ locks are left out of the elapsed time: a statement's LOCK_TIME has them, once i
 EVER = 1e9
 """Seconds: a complete reading is by the same statement as others, for it is one digest less."""
 LAST_SEEN_MARGIN = 2.0  # seconds that LAST_SEEN may be late; MariaDB's has no fraction
+LAST_SEEN_STEP = 5.0  # seconds
 COMPLETE_EVERY_SECONDS = 600.0  # seconds after which all rows are read again
 RUNNING_LIMITS = ResultLimits(4, rows=MAX_RUNNING + 1, bytes=MAX_RUNNING * (MAX_KEY_LENGTH + 48))
 STATE_KEY = "digests"
@@ -263,7 +264,7 @@ class DigestReader:
         self._connection = connection
         self._table = DigestTable(connection, columns)
         self._all_statements = AllStatements(connection, columns)
-        self._in_flight = in_flight
+        self._in_flight = connection.repeated(in_flight) if in_flight else None
         self._threads = threads
         self._thread_states = ThreadStateCounts()
 
@@ -388,4 +389,6 @@ class DigestReader:
 
 
 def _recently_seen(since: float) -> str:
-    return RECENTLY_SEEN.format(seconds=math.ceil(since + LAST_SEEN_MARGIN))
+    """Return the condition, mostly that of the last reading, whose statement is prepared."""
+    steps = math.ceil((since + LAST_SEEN_MARGIN) / LAST_SEEN_STEP)
+    return RECENTLY_SEEN.format(seconds=round(LAST_SEEN_STEP * steps))

@@ -200,7 +200,8 @@ class _Reader:
     ) -> None:
         self._connection = connection
         self._sums = sums
-        self._query = totals if current is None else f"{totals}\n UNION ALL{current}"
+        query = totals if current is None else f"{totals}\n UNION ALL{current}"
+        self._query = connection.repeated(query)
         self._result_limits = TOTALS_LIMITS if current is None else SUMS_AND_RUNNING
         self._spent_before = 0.0
 

@@ -78,7 +78,7 @@ LIMITS = ResultLimits(columns=2, rows=len(NAMES) + len(HANDLER_READS), bytes=819
 def prepare(connection: Connection) -> Prepared:
     """Prepare to read the global status, as every account may; report the session's protection."""
     added = _added_columns(connection)
-    query = _status_query(connection, added.values())
+    query = connection.repeated(_status_query(connection, added.values()))
     limits = replace(LIMITS, columns=2 + len(added))
     is_flushed = connection.is_mariadb and _version(connection) >= FIRST_FLUSHED
 

@@ -62,6 +62,7 @@ def prepare(connection: Connection) -> Prepared:
     """Prepare to read performance_schema.threads; without it, counts in status and variables."""
     absent = performance_schema_off(connection, "threads")
     query = THREADS.format(replication=MARIADB_REPLICATION if connection.is_mariadb else "")
+    query = connection.repeated(query)
     if absent is None:
         try:
             connection.row(query, LIMITS)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from collectors.base import Values
 from collectors.connection import Connection, Login, statement_words
 from collectors.endpoint import Endpoint
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow
-from testbed.real.clients import root
+from testbed.real.clients import global_variables, root
 from testbed.real.daemon import target, wait_until
 from testbed.real.server_account import least_account
 
@@ -200,19 +200,3 @@ def test_collectors_share_what_they_check(
             setup = [sql for sql in asked if "performance_schema.setup_" in sql]
             assert any("setup_consumers" in sql for sql in setup)
             assert {setup.count(sql) for sql in setup} == {prepared}
-
-
-@contextmanager
-def global_variables(server: PrivateServer, values: Mapping[str, int]) -> Iterator[None]:
-    """These settings of a server, for as long as the block runs."""
-    with closing(server.connect_as_root()) as root, root.cursor() as cursor:
-        before = {}
-        for name, value in values.items():
-            cursor.execute(f"SELECT @@global.{name}")
-            before[name] = (cursor.fetchone() or (0,))[0]
-            cursor.execute(f"SET GLOBAL {name} = {value}")
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                cursor.execute(f"SET GLOBAL {name} = {value}")

@@ -148,6 +148,10 @@ def greeting(
     )  # fmt: skip
 
 
+PREPARE = re.compile(r"(?s)PREPARE (\w+) FROM '(.*)'")
+"""Its answer is honest; the statement that is then executed has the answer of its text."""
+
+
 class LyingServer:
     """A server on loopback, until the block ends; each session has a thread."""
 
@@ -261,10 +265,17 @@ class LyingServer:
         session.close()
 
     def _talk(self, session: socket.socket) -> None:
+        prepared = dict[str, str]()
         send(session, 0, self.greeting())
         send(session, receive(session)[0] + 1, self.login())
         while (said := receive(session)[1])[:1] == b"\x03":
             statement = said[1:].decode(errors="replace")
+            if found := PREPARE.fullmatch(statement):
+                name, quoted = found.groups()
+                prepared[f"EXECUTE {name}"] = re.sub(r"\\(.)|'(')", r"\1\2", quoted)
+                send(session, 1, (OK,))
+                continue
+            statement = prepared.get(statement, statement)
             self.asked = [*self.asked[-99:], statement]
             send(session, 1, self.answer(statement))
 

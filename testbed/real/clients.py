@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Self
@@ -159,6 +159,20 @@ def run_as_root(server: PrivateServer, *statements: str) -> list[tuple[Any, ...]
     """Run statements as root; return the last one's rows."""
     with root(server) as ask:
         return [ask(statement) for statement in statements][-1]
+
+
+@contextmanager
+def global_variables(server: PrivateServer, values: Mapping[str, int]) -> Iterator[None]:
+    """Change these settings of a server for as long as the block runs."""
+    with root(server) as ask:
+        before = {name: ask(f"SELECT @@global.{name}")[0][0] for name in values}
+        for name, value in values.items():
+            ask(f"SET GLOBAL {name} = {value}")
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                ask(f"SET GLOBAL {name} = {value}")
 
 
 def sessions(server: PrivateServer, user: str) -> int:
