@@ -106,16 +106,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace) -> AttributeResult:
     classes = _read(args.file, args.host, args.resource)
-    target = _target(classes)
+    use = _divided_use(classes)
     method = DivisionMethod(args.method)
-    intervals = _usable_intervals(classes, target)
+    intervals = _usable_intervals(classes, use)
     doing = f"dividing over {len(intervals.names):,} classes in {len(intervals):,} intervals"
-    found = attribute(intervals, target, method, classes.host, progress_of(doing))
-    if classes.at is not None and not target.is_cpu_seconds and method is DivisionMethod.AUTO:
+    found = attribute(intervals, use, method, classes.host, progress_of(doing))
+    if classes.at is not None and not use.is_cpu_seconds and method is DivisionMethod.AUTO:
         found = withhold_failing(_resource_name(str(classes.resource)), classes.intervals, found)
     prediction = _prediction_error(args, classes, found) if args.predict is not None else None
     return AttributeResult(
-        str(classes.resource), found, prediction, _truth_error(classes, target, found)
+        str(classes.resource), found, prediction, _truth_error(classes, use, found)
     )
 
 
@@ -136,7 +136,7 @@ def _prediction_error(
             f"{other.name}: {problem} {classes.name} and are predicted as its `other`, or not at"
             f" all: {listed}{more}"
         )
-    return PredictionError.of(_target(other).y, found.predictor.predict(other.intervals))
+    return PredictionError.of(_divided_use(other).y, found.predictor.predict(other.intervals))
 
 
 def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:
@@ -150,7 +150,7 @@ def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:
     return classes
 
 
-def _target(classes: ClassFile) -> DividedUse:
+def _divided_use(classes: ClassFile) -> DividedUse:
     y, resource = classes.y, classes.resource
     if y is None or resource is None or not y.any():
         problem = f"{resource} is 0 in every interval"
@@ -168,19 +168,17 @@ def _resource_name(resource: str) -> str:
     return next((kind for kind, names in kinds.items() if names.search(resource)), resource)
 
 
-def _usable_intervals(classes: ClassFile, target: DividedUse) -> ClassIntervals:
+def _usable_intervals(classes: ClassFile, use: DividedUse) -> ClassIntervals:
     """Return the intervals, without their measured CPU if the resource is a part of the CPU.
 
     Measured CPU is user and system time together.
     """
-    return (
-        replace(classes.intervals, cpu=None) if target.bounds.is_part_of_cpu else classes.intervals
-    )
+    return replace(classes.intervals, cpu=None) if use.bounds.is_part_of_cpu else classes.intervals
 
 
-def _truth_error(classes: ClassFile, target: DividedUse, found: Attribution) -> float | None:
+def _truth_error(classes: ClassFile, use: DividedUse, found: Attribution) -> float | None:
     """Return Σ|share − true share|, None if unknown; the truth is used for nothing else."""
-    if classes.truth is None or not target.is_cpu_seconds or target.bounds.is_part_of_cpu:
+    if classes.truth is None or not use.is_cpu_seconds or use.bounds.is_part_of_cpu:
         return None
     return disagreement(found.totals, classes.truth.sum(axis=0))
 

@@ -49,17 +49,17 @@ class WindowModel:
         cls,
         blocks: Sequence[Block],
         names: tuple[str, ...],
-        target: DividedUse,
+        use: DividedUse,
         texts: Sequence[str | None] | None,
         unit_costs: UnitCosts | None = None,
     ) -> "WindowModel":
-        """Fit blocks of the target's resource; the target's y is not used.
+        """Fit blocks of the divided resource; its y is not used.
 
         Classes that are not among `names` are added to `other`; `texts` are the digest texts of
         `names`. `unit_costs` are those of the only block, fitted to its intervals; None: they are
         fitted to the blocks' sums.
         """
-        time_like, bounds = target.time_like, target.cpu_bounds
+        time_like, bounds = use.time_like, use.cpu_bounds
         unit_costs = unit_costs or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
         whole_window = merge_blocks(blocks, unit_costs, names)
         model, waiting = fit_block(whole_window, unit_costs, bounds=bounds, texts=texts)
@@ -69,37 +69,35 @@ class WindowModel:
         work = whole_window.times.work[[index[name] for name in model.names]]
         return cls(model, computing_share(model, work, waiting))
 
-    def divide(self, intervals: ClassIntervals, target: DividedUse) -> Parts:
-        """Divide the target over the classes of the intervals; those not in the model get 0."""
-        return divide_by_model(self.model, self.computing, intervals, target)
+    def divide(self, intervals: ClassIntervals, use: DividedUse) -> Parts:
+        """Divide the use over the classes of the intervals; those not in the model get 0."""
+        return divide_by_model(self.model, self.computing, intervals, use)
 
 
-def fit_intervals(intervals: ClassIntervals, target: DividedUse) -> WindowModel:
+def fit_intervals(intervals: ClassIntervals, use: DividedUse) -> WindowModel:
     """Fit a window of one block; to the statement times alone if no calls are known."""
     if intervals.count is None or not intervals.count.any():
-        model = fit_statement_times(intervals, target.y)
+        model = fit_statement_times(intervals, use.y)
         return WindowModel(model, np.ones(len(model.names)))
-    unit_costs = block_unit_costs(intervals, target)
-    block = first_block(intervals, target, unit_costs)
-    return WindowModel.of([block], intervals.names, target, intervals.texts, unit_costs)
+    unit_costs = block_unit_costs(intervals, use)
+    block = first_block(intervals, use, unit_costs)
+    return WindowModel.of([block], intervals.names, use, intervals.texts, unit_costs)
 
 
-def first_block(intervals: ClassIntervals, target: DividedUse, unit_costs: UnitCosts) -> Block:
+def first_block(intervals: ClassIntervals, use: DividedUse, unit_costs: UnitCosts) -> Block:
     """Sum up the first intervals; the expected use comes from a fit to themselves."""
     expected = unit_costs.total(intervals)
-    if target.time_like and len(intervals) >= MIN_FIT_INTERVALS:
-        first = weighted_block(intervals, target, unit_costs, expected, NO_ERRORS)
+    if use.time_like and len(intervals) >= MIN_FIT_INTERVALS:
+        first = weighted_block(intervals, use, unit_costs, expected, NO_ERRORS)
         # with fewer, by unit costs alone: for 12 the error is 0.24 by the fit, 0.16 by unit costs
-        model = WindowModel.of([first], intervals.names, target, intervals.texts, unit_costs).model
+        model = WindowModel.of([first], intervals.names, use, intervals.texts, unit_costs).model
         expected = model.predict(intervals)
-    return weighted_block(
-        intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
-    )
+    return weighted_block(intervals, use, unit_costs, expected, Autocorrelation.of(use.y, expected))
 
 
 def weighted_block(
     intervals: ClassIntervals,
-    target: DividedUse,
+    use: DividedUse,
     unit_costs: UnitCosts,
     expected: Array,
     errors: Autocorrelation,
@@ -108,12 +106,12 @@ def weighted_block(
 
     `expected` has shape (T,), in units of the resource.
     """
-    weights = robust_weights(target.y, expected)
-    work = computing_time(intervals) if target.time_like else None
-    return Block.of(intervals, target.y, work, unit_costs, weights, errors)
+    weights = robust_weights(use.y, expected)
+    work = computing_time(intervals) if use.time_like else None
+    return Block.of(intervals, use.y, work, unit_costs, weights, errors)
 
 
-def block_unit_costs(intervals: ClassIntervals, target: DividedUse) -> UnitCosts:
+def block_unit_costs(intervals: ClassIntervals, use: DividedUse) -> UnitCosts:
     """Fit the unit costs that all classes share to one block's intervals."""
-    least = MIN_SHARE if target.time_like else MIN_CALL_SHARE
-    return fit_unit_costs(intervals, target.y, least, target.cpu_bounds)
+    least = MIN_SHARE if use.time_like else MIN_CALL_SHARE
+    return fit_unit_costs(intervals, use.y, least, use.cpu_bounds)

@@ -1,4 +1,4 @@
-"""The cost model of one target: the cost of each class, and the prediction of the total use."""
+"""The cost model of one resource: the cost of each class, and the prediction of the total use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

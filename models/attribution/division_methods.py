@@ -99,30 +99,28 @@ class Parts:
     predictor: Predictor
 
 
-def divide_by_wlr(intervals: ClassIntervals, target: DividedUse) -> Parts:
+def divide_by_wlr(intervals: ClassIntervals, use: DividedUse) -> Parts:
     """Divide in proportion to statement time, as published."""
     x = intervals.statement_time
-    wlr = fit_wlr(x, target.y)
+    wlr = fit_wlr(x, use.y)
     error = np.array([_total_error(line) for line in wlr.lines])
     predictor = WlrPredictor(intervals.names, wlr, work_time=False)
-    return Parts(
-        divide_in_proportion(x, target.y)[0], x, error, _none_waiting(intervals), predictor
-    )
+    return Parts(divide_in_proportion(x, use.y)[0], x, error, _none_waiting(intervals), predictor)
 
 
-def divide_by_work_time(intervals: ClassIntervals, target: DividedUse) -> Parts:
+def divide_by_work_time(intervals: ClassIntervals, use: DividedUse) -> Parts:
     """Divide by statement time less lock time, with wait functions capped; else as published."""
     x = capped_work_time(intervals)
-    wlr = fit_wlr(x, target.y)
+    wlr = fit_wlr(x, use.y)
     spread = COMPUTE_SPREAD * wlr.totals
     error = np.hypot([_total_error(line) for line in wlr.lines], spread)
     waits = intervals.calls_wait_function
     predictor = WlrPredictor(intervals.names, wlr, work_time=True)
-    return Parts(divide_in_proportion(x, target.y)[0], x, error, waits, predictor)
+    return Parts(divide_in_proportion(x, use.y)[0], x, error, waits, predictor)
 
 
 def divide_by_model(
-    model: CostModel, computing: Array, intervals: ClassIntervals, target: DividedUse
+    model: CostModel, computing: Array, intervals: ClassIntervals, use: DividedUse
 ) -> Parts:
     """Average the model's parts and a division by work time that allows for classes that wait.
 
@@ -138,9 +136,9 @@ def divide_by_model(
     is_known, work, size = indices >= 0, capped_work_time(intervals), model.regressors(intervals)
     waits = is_known & intervals.calls_wait_function
     modelled = size * unit_costs
-    if model.shared_costs is None or not model.mixture.level or not target.time_like:
+    if model.shared_costs is None or not model.mixture.level or not use.time_like:
         return Parts(modelled, work, stderr * _ratio(modelled.sum(axis=0), fitted), waits, model)
-    explained = np.maximum(target.y - model.base_per_second * intervals.seconds, 0.0)
+    explained = np.maximum(use.y - model.base_per_second * intervals.seconds, 0.0)
     divided = divide_in_proportion(computing * computing_time(intervals), explained)[0]
     divided = scaled_to_median_cost(divided, equivalent_calls(size, call_counts(intervals)))
     difference = (1 - MODEL_WEIGHT) * (modelled - divided).sum(axis=0)
@@ -149,7 +147,7 @@ def divide_by_model(
     return Parts(z, work, error, waits | (is_known & (computing < 0.5)), model)
 
 
-def limit_parts(parts: Parts, intervals: ClassIntervals, target: DividedUse) -> Parts:
+def limit_parts(parts: Parts, intervals: ClassIntervals, use: DividedUse) -> Parts:
     """Limit totals to what is possible: a class's CPU to its time, the sum of all to Σy.
 
     No total is farther off than that. Measured CPU is not changed.
@@ -157,15 +155,15 @@ def limit_parts(parts: Parts, intervals: ClassIntervals, target: DividedUse) -> 
     if parts.z is intervals.cpu:
         return parts
     totals, factor = parts.z.sum(axis=0), np.ones(len(intervals.names))
-    most = np.full(len(totals), target.y.sum())
-    if target.is_limited_by_time:
+    most = np.full(len(totals), use.y.sum())
+    if use.is_limited_by_time:
         time = intervals.statement_time.sum(axis=0)
         if intervals.inflight_delta is not None:
             time = np.maximum(time + intervals.inflight_delta.sum(axis=0), 0.0)
         factor = np.minimum(1.0, time / np.where(totals > 0, totals, 1.0))
         most = np.minimum(most, time)
     attributed = float((factor * totals).sum())
-    factor *= min(1.0, float(target.y.sum()) / attributed) if attributed > 0 else 1.0
+    factor *= min(1.0, float(use.y.sum()) / attributed) if attributed > 0 else 1.0
     return replace(parts, z=parts.z * factor, error=np.minimum(parts.error * factor, most))
 
 

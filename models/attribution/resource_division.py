@@ -44,13 +44,13 @@ Progress = Callable[[int, int], None]
 
 def attribute(
     intervals: ClassIntervals,
-    target: DividedUse,
+    use: DividedUse,
     method: DivisionMethod = DivisionMethod.AUTO,
     host: HostUse | None = None,
     progress: Progress | None = None,
     worst: HostUse | None = None,
 ) -> Attribution:
-    """Divide the target over the classes; `progress` receives the steps done.
+    """Divide the use over the classes; `progress` receives the steps done.
 
     `worst` is the host's use in its worst period, from which the reasons follow; None: `host`.
 
@@ -59,17 +59,17 @@ def attribute(
     """
     host = host or HostUse()
     worst = worst or host
-    intervals = LongStatements().moved(intervals) if target.time_like else intervals
-    target, y = _with_computing_level(target, host), target.y
+    intervals = LongStatements().moved(intervals) if use.time_like else intervals
+    use, y = _with_computing_level(use, host), use.y
     _check_values(y, len(intervals))
-    chosen = choose_method(intervals, target) if method is DivisionMethod.AUTO else method
+    chosen = choose_method(intervals, use) if method is DivisionMethod.AUTO else method
     steps = FOLDS + 1
     progress = progress or _no_progress
     progress(0, steps)
-    parts = limit_parts(_divide(intervals, target, method, chosen), intervals, target)
-    held_out = _predict_held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
+    parts = limit_parts(_divide(intervals, use, method, chosen), intervals, use)
+    held_out = _predict_held_out(intervals, use, method, lambda fold: progress(1 + fold, steps))
     unexplained = float(y.sum() - parts.z.sum())
-    other = _comparison_method(intervals, target, method, chosen)
+    other = _comparison_method(intervals, use, method, chosen)
     return Attribution(
         method=chosen,
         total=float(y.sum()),
@@ -78,19 +78,19 @@ def attribute(
         predictor=parts.predictor,
         fit=PredictionError.of(y, parts.predictor.predict(intervals)),
         held_out=held_out,
-        disagreement=_disagreement(intervals, target, parts, other),
+        disagreement=_disagreement(intervals, use, parts, other),
         compared_with=other,
-        reasons=_reasons(intervals, target, chosen, parts, held_out, worst),
+        reasons=_reasons(intervals, use, chosen, parts, held_out, worst),
         intervals=len(intervals),
     )
 
 
-def _with_computing_level(target: DividedUse, host: HostUse) -> DividedUse:
+def _with_computing_level(use: DividedUse, host: HostUse) -> DividedUse:
     """Return the whole CPU's use with the least CPU per work time that the host's use allows."""
-    if not target.is_cpu_seconds or target.bounds.is_part_of_cpu:
-        return target
+    if not use.is_cpu_seconds or use.bounds.is_part_of_cpu:
+        return use
     level = min_computing_level(host.running, host.io_wait)
-    return replace(target, bounds=replace(target.bounds, min_computing_level=level))
+    return replace(use, bounds=replace(use.bounds, min_computing_level=level))
 
 
 def _check_values(y: Array, intervals: int) -> None:
@@ -101,12 +101,12 @@ def _check_values(y: Array, intervals: int) -> None:
 
 
 def _disagreement(
-    intervals: ClassIntervals, target: DividedUse, parts: Parts, other: DivisionMethod | None
+    intervals: ClassIntervals, use: DividedUse, parts: Parts, other: DivisionMethod | None
 ) -> float | None:
     """Compare the classes' shares with those by another method; None without one."""
     if other is None:
         return None
-    second = limit_parts(_divide(intervals, target, other, other), intervals, target)
+    second = limit_parts(_divide(intervals, use, other, other), intervals, use)
     return disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
 
 
@@ -114,37 +114,37 @@ def line_samples(
     intervals: ClassIntervals, y: Array, method: DivisionMethod
 ) -> tuple[Array, Array]:
     """Return what the lines of a division of CPU by `method` are fitted to: x, z, shape (T, K)."""
-    target, intervals = DividedUse(y, is_cpu_seconds=True), LongStatements().moved(intervals)
+    use, intervals = DividedUse(y, is_cpu_seconds=True), LongStatements().moved(intervals)
     asked = DivisionMethod.AUTO if method is DivisionMethod.WORK_TIME else method
-    parts = limit_parts(_divide(intervals, target, asked, method), intervals, target)
+    parts = limit_parts(_divide(intervals, use, asked, method), intervals, use)
     return parts.x, parts.z
 
 
-def choose_method(intervals: ClassIntervals, target: DividedUse) -> DivisionMethod:
+def choose_method(intervals: ClassIntervals, use: DividedUse) -> DivisionMethod:
     """Choose the best source: measured, then work time with known waits, then the learned model."""
-    if target.is_cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
+    if use.is_cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
         return DivisionMethod.MEASURED
-    if target.time_like and intervals.texts is not None and any(intervals.texts):
+    if use.time_like and intervals.texts is not None and any(intervals.texts):
         return DivisionMethod.WORK_TIME
     return DivisionMethod.LEARNED
 
 
 def _divide(
-    intervals: ClassIntervals, target: DividedUse, asked: DivisionMethod, chosen: DivisionMethod
+    intervals: ClassIntervals, use: DividedUse, asked: DivisionMethod, chosen: DivisionMethod
 ) -> Parts:
     """Divide by the chosen method; `asked` is the requested one, which may be `auto`."""
     if chosen is DivisionMethod.WLR:
-        return divide_by_wlr(intervals, target)
+        return divide_by_wlr(intervals, use)
     if chosen is DivisionMethod.MEASURED:
-        return _use_measured_cpu(intervals, target)
+        return _use_measured_cpu(intervals, use)
     if chosen is DivisionMethod.WORK_TIME and (
         asked is DivisionMethod.WORK_TIME or intervals.count is None
     ):
-        return divide_by_work_time(intervals, target)
-    return fit_intervals(intervals, target).divide(intervals, target)
+        return divide_by_work_time(intervals, use)
+    return fit_intervals(intervals, use).divide(intervals, use)
 
 
-def _use_measured_cpu(intervals: ClassIntervals, target: DividedUse) -> Parts:
+def _use_measured_cpu(intervals: ClassIntervals, use: DividedUse) -> Parts:
     """Return the CPU that the server accounts for; the rest stays unattributed."""
     if intervals.cpu is None:
         raise ValueError("no CPU was measured per class")
@@ -154,7 +154,7 @@ def _use_measured_cpu(intervals: ClassIntervals, target: DividedUse) -> Parts:
         capped_work_time(intervals),
         no_error,
         intervals.calls_wait_function,
-        fit_intervals(intervals, target).model,
+        fit_intervals(intervals, use).model,
     )
 
 
@@ -177,7 +177,7 @@ def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
 
 def _predict_held_out(
     intervals: ClassIntervals,
-    target: DividedUse,
+    use: DividedUse,
     method: DivisionMethod,
     on_fold: Callable[[int], None],
 ) -> PredictionError:
@@ -189,20 +189,18 @@ def _predict_held_out(
     for fold, unknown in enumerate(np.array_split(everything, FOLDS)):
         on_fold(fold)
         known = np.setdiff1d(everything, unknown)
-        known_target = replace(target, y=target.y[known])
+        known_use = replace(use, y=use.y[known])
         known_intervals = intervals.at(known)
         chosen = (
-            choose_method(known_intervals, known_target)
-            if method is DivisionMethod.AUTO
-            else method
+            choose_method(known_intervals, known_use) if method is DivisionMethod.AUTO else method
         )
-        predictor = _divide(known_intervals, known_target, method, chosen).predictor
+        predictor = _divide(known_intervals, known_use, method, chosen).predictor
         predicted[unknown] = predictor.predict(intervals.at(unknown))
-    return PredictionError.of(target.y, predicted)
+    return PredictionError.of(use.y, predicted)
 
 
 def _comparison_method(
-    intervals: ClassIntervals, target: DividedUse, asked: DivisionMethod, chosen: DivisionMethod
+    intervals: ClassIntervals, use: DividedUse, asked: DivisionMethod, chosen: DivisionMethod
 ) -> DivisionMethod | None:
     """Choose the method to compare with: the best other; for `auto` by work time, that alone.
 
@@ -217,8 +215,8 @@ def _comparison_method(
     ):
         return DivisionMethod.WORK_TIME
     if chosen is DivisionMethod.MEASURED:
-        return choose_method(replace(intervals, cpu=None), target)
-    best = choose_method(intervals, target)
+        return choose_method(replace(intervals, cpu=None), use)
+    best = choose_method(intervals, use)
     if best is not chosen:
         return best
     if intervals.count is None:
@@ -234,7 +232,7 @@ def _no_progress(_done: int, _steps: int) -> None:
 
 def _reasons(
     intervals: ClassIntervals,
-    target: DividedUse,
+    use: DividedUse,
     method: DivisionMethod,
     parts: Parts,
     held_out: PredictionError,
@@ -248,7 +246,7 @@ def _reasons(
         ReasonInputs(
             intervals=len(intervals),
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
-            level=level if target.is_limited_by_time else None,
+            level=level if use.is_limited_by_time else None,
             host=host,
             time_is_work=has_counts
             and (method is DivisionMethod.WLR or _ignores_texts(intervals, method)),

@@ -46,7 +46,7 @@ class TimeSums:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Sums over intervals of K classes and one target y."""
+    """Sums over intervals of K classes and the divided use y."""
 
     names: tuple[str, ...]
     features: tuple[str, ...]

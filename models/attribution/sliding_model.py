@@ -152,9 +152,9 @@ class SlidingModel:
             intervals = self._long_statements.moved(intervals)
         work = capped_work_time(intervals)
         self._change_classes(intervals.names)
-        target = self._target(y)
-        self._update_fit(intervals, target, work)
-        parts, error, waits = self._estimate_parts(intervals, target)
+        use = self._divided_use(y)
+        self._update_fit(intervals, use, work)
+        parts, error, waits = self._estimate_parts(intervals, use)
         whole = self.resource.is_cpu and not self.resource.is_part_of_cpu
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
         z = intervals.cpu if measured and intervals.cpu is not None else parts
@@ -168,7 +168,7 @@ class SlidingModel:
             waits=waits,
         )
 
-    def _target(self, y: Array) -> DividedUse:
+    def _divided_use(self, y: Array) -> DividedUse:
         cpu, least = self.resource.is_cpu, float(self._levels.min())
         bounds = PART_OF_CPU if self.resource.is_part_of_cpu else CpuBounds(least)
         return DividedUse(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
@@ -177,26 +177,26 @@ class SlidingModel:
         known = self.resource.is_cpu and intervals.texts is not None and any(intervals.texts)
         return DivisionMethod.WORK_TIME if known else DivisionMethod.LEARNED
 
-    def _update_fit(self, intervals: ClassIntervals, target: DividedUse, work: Array) -> None:
+    def _update_fit(self, intervals: ClassIntervals, use: DividedUse, work: Array) -> None:
         """Compare y with its prediction, add the block, and refit the window if outdated."""
         own_unit_costs = None
         if self._fit is None:
-            own_unit_costs = unit_costs = block_unit_costs(intervals, target)
-            block = first_block(intervals, target, unit_costs)
+            own_unit_costs = unit_costs = block_unit_costs(intervals, use)
+            block = first_block(intervals, use, unit_costs)
         else:
             model = self._fit.model
             expected = model.predict(intervals)
-            self._compare(target.y, expected)
-            unit_costs = model.shared_costs or block_unit_costs(intervals, target)
+            self._compare(use.y, expected)
+            unit_costs = model.shared_costs or block_unit_costs(intervals, use)
             block = weighted_block(
-                intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
+                intervals, use, unit_costs, expected, Autocorrelation.of(use.y, expected)
             )
         self._blocks.add(block, unit_costs)
         self._blocks_since_fit += 1
         if self._is_outdated(intervals, work):
             blocks = self._blocks.blocks
             self._fit = WindowModel.of(
-                blocks, intervals.names, target, intervals.texts, own_unit_costs
+                blocks, intervals.names, use, intervals.texts, own_unit_costs
             )
             self._blocks_since_fit = 0
 
@@ -234,13 +234,13 @@ class SlidingModel:
         )
 
     def _estimate_parts(
-        self, intervals: ClassIntervals, target: DividedUse
+        self, intervals: ClassIntervals, use: DividedUse
     ) -> tuple[Array, Array, Array]:
         """Estimate parts, (T, K), relative errors and waits, (K,) each, by the latest fit."""
         classes = len(intervals.names)
         if self._fit is None or not self._fit.model.names:
             return np.zeros((len(intervals), classes)), np.full(classes, np.nan), np.zeros(classes)
-        division = limit_parts(self._fit.divide(intervals, target), intervals, target)
+        division = limit_parts(self._fit.divide(intervals, use), intervals, use)
         used = division.z.sum(axis=0)
         error = np.where(used > 0, division.error / np.where(used > 0, used, 1.0), np.nan)
         if self.resource.is_cpu:
