@@ -27,8 +27,8 @@ from candidate_alert_rules import variants
 from former_alert_rules import BY_GROWTH, BY_HALF, BY_QUARTER, BY_TRUST
 from recorded_certainty import recorded_certainty
 
-from agent.assessment.hour_ahead_load import KEPT_STEPS, RecentLoad
 from agent.assessment.load_by_time_step import LoadSum
+from agent.assessment.recent_load import KEPT_STEPS, RecentLoad
 from agent.config.settings import FitSettings
 from agent.replay.alert_rules import HORIZON_SECONDS, RULES, Alerts, Rule, Scrape
 from agent.replay.recording_player import IntervalRecording

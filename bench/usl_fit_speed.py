@@ -20,7 +20,7 @@ from scipy.optimize import OptimizeWarning, curve_fit
 from models.arrays import Array
 from models.usl.fit import fit_bayes
 from models.usl.law import Usl
-from models.usl.points_and_residuals import Points
+from models.usl.points_and_scatter import Points
 from models.usl.residence_curve import fit_curve
 
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=800.0)

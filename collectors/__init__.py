@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from collectors import digests, host, node_exporter, statement_totals, status, thread_counts
+from collectors import digests, host, node_exporter, statement_totals, status, threads_table
 from collectors.base import Prepared
 from collectors.connection import Connection
 from collectors.device_selection import Devices
@@ -51,7 +51,7 @@ COLLECTORS = (
     ),
     CollectorSpec(
         "threads",
-        thread_counts.prepare,
+        threads_table.prepare,
         15.0,
         on_server=True,
         readings_per_interval=1,

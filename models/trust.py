@@ -6,7 +6,7 @@ from math import sqrt
 
 from models.reason_enum import ReasonEnum
 from models.shared_constants import MAJORITY, SIGNIFICANT_Z
-from models.usl.points_and_residuals import LAW_PARAMETERS, Scatter
+from models.usl.points_and_scatter import LAW_PARAMETERS, Scatter
 
 
 class Trust(StrEnum):

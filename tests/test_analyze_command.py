@@ -20,8 +20,8 @@ from recordings import DEMAND, LAW, Row, nearly, rows, written
 from web_clients import SERVER, Authority
 
 from agent.cli import main
+from agent.commands.analyze_report import HEADER
 from agent.commands.exit_codes import INTERRUPTED
-from agent.commands.fleet_report import HEADER
 from agent.config.timestamps import time_text
 from agent.demo.private_server import free_port
 from agent.prometheus.client import Client, PrometheusError

@@ -12,9 +12,9 @@ from models.capacity.assess import assess_capacity
 from models.capacity.change_points import CostChange, Regimes
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift
-from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuation
 from models.capacity.doubts import CapacityEvidence
 from models.capacity.estimate import Estimate
+from models.capacity.fluctuation_between_periods import cost_fluctuation, others_fluctuation
 from models.capacity.observations import Observations
 from models.capacity.outliers import find_outliers
 from models.capacity.resource_and_limit import Resource

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import documented_metrics
 
 from agent import __version__
-from agent.assessment.hour_ahead_load import LoadOutlook
+from agent.assessment.recent_load import LoadOutlook
 from agent.assessment.snapshot import (
     AssessmentState,
     BusinessState,

@@ -23,7 +23,7 @@ from agent.assessment.forecaster import (
 from agent.assessment.hourly_load import KEPT_HOURS, HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Snapshot
-from agent.commands.fleet_report import as_csv, as_table
+from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
 from agent.export.forecast_sentences import forecast_text, time_to_saturation_text
 from agent.export.metrics_text import encode_metrics

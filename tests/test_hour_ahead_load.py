@@ -11,9 +11,9 @@ from history_rows import SERVER, SETTINGS
 from law_windows import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry
 
-from agent.assessment.hour_ahead_load import KEPT_STEPS, LoadOutlook, RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
+from agent.assessment.recent_load import KEPT_STEPS, LoadOutlook, RecentLoad
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
 from agent.export.metrics_text import encode_metrics

@@ -15,7 +15,7 @@ from agent.demo.private_server import Flavour
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
-from collectors import status, thread_counts
+from collectors import status, threads_table
 from models.attribution.result import ClassUse
 from models.time_split.time_parts import TimePart
 from testbed.real.agent_in_process import watched, window_of
@@ -67,11 +67,11 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         Clients(replica, "SELECT BENCHMARK(50000, 5 + 7) AS bystander", pace=0.5),
     ):
         wait_until("writes", lambda: writer.done > 20)
-        read = thread_counts.prepare(connection).read
+        read = threads_table.prepare(connection).read
         assert read is not None
         wait_until(
             "an applier at work",  # for a few milliseconds of each tenth of a second
-            lambda: any(read()[thread_counts.APPLYING] > 0 for _ in range(100)),
+            lambda: any(read()[threads_table.APPLYING] > 0 for _ in range(100)),
         )
         return classes_observed_in(record(connection, SECONDS))
 
@@ -151,14 +151,14 @@ def test_parallel_appliers_are_the_replicas_own(
     let_follow(source, replica)
     run_as_root(source, *ONE_ROW, *[FILL] * 11)
     with connected(replica) as connection:
-        read, status_of = thread_counts.prepare(connection).read, status.prepare(connection).read
+        read, status_of = threads_table.prepare(connection).read, status.prepare(connection).read
         assert read is not None
         assert status_of is not None
         threads = read()
         assert threads["system"] == 2 + APPLIERS
         assert threads["system"] + threads["agent"] == status_of()["threads_running"]
         with Clients(source, "UPDATE live.r SET pad = SHA2(CONCAT(pad, id), 224)"):
-            wait_until("an applier at work", lambda: read()[thread_counts.APPLYING] > 0)
+            wait_until("an applier at work", lambda: read()[threads_table.APPLYING] > 0)
 
 
 OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts

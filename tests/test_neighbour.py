@@ -17,7 +17,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.distribution import Distribution
 from models.capacity.estimate import Estimate
 from models.capacity.observations import Observations
-from models.capacity.present_neighbour_use import lower_bound_at_present, remaining_share_at_present
+from models.capacity.present_use_by_others import lower_bound_at_present, remaining_share_at_present
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.trust import Trust

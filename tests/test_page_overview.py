@@ -12,7 +12,7 @@ import pytest
 from law_windows import SETTINGS, WAVES, ZERO, interval, intervals, known, now, with_resources
 from web_clients import NOW, ask, listening
 
-from agent.assessment.hour_ahead_load import LoadOutlook
+from agent.assessment.recent_load import LoadOutlook
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.export.overview_html import COLUMNS
 from agent.export.page import MAX_SECTIONS, render

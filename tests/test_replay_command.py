@@ -19,7 +19,7 @@ from error_lines import one_line
 from recordings import DEMAND, LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.hour_ahead_load import RecentLoad
+from agent.assessment.recent_load import RecentLoad
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
 from agent.config.settings import FitSettings

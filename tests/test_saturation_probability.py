@@ -21,7 +21,7 @@ from models.capacity.saturation_probability import (
 from models.forecast.next_hour import STEP_SECONDS, Rise
 from models.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
-from models.what_if.posterior_draws import draws_of
+from models.what_if.uncertainty_draws import draws_of
 
 BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)
 WIDE = Distribution.of_quantiles(500, 1000, 4000)

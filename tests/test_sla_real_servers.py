@@ -24,8 +24,8 @@ from agent.what_if.target_sla import sla_of
 from agent.window.concurrency import ConcurrencySource, concurrency
 from agent.window.intervals import Interval, Window
 from agent.window.resource_utilisation import CPU, PROCESSOR_COUNTS, SERVER_CPU
-from models.what_if.posterior_draws import draws_of
 from models.what_if.predicted_value import PredictedValue
+from models.what_if.uncertainty_draws import draws_of
 from testbed.recorded.peak_predictions import clients_peak, levels_of, saved
 
 HALF = 0.5

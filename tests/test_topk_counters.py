@@ -22,7 +22,7 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import fit_bayes
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 
 WHAT = ("calls", "cpu")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from models.trust import PeakEvidence, Reason, Trust, judge_peak
-from models.usl.points_and_residuals import Scatter
+from models.usl.points_and_scatter import Scatter
 
 GOOD = PeakEvidence(
     levels=10,

@@ -19,9 +19,9 @@ from models.usl.fit import (
     throughput_band,
 )
 from models.usl.law import Usl
+from models.usl.peak_posterior import law_with_peak, posterior_of
 from models.usl.peak_posterior_grid import PeakPrior
-from models.usl.points_and_residuals import Points
-from models.usl.posterior import law_with_peak, posterior_of
+from models.usl.points_and_scatter import Points
 from models.usl.residence_curve import fit_curve
 from testbed.published.usl_examples import (
     CISCO,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from agent.assessment.assessed_intervals import AssessedIntervals
 from agent.assessment.deploy_markers import Marker
-from agent.assessment.hour_ahead_load import LoadOutlook
 from agent.assessment.outlier_counts import OutlierCounts
+from agent.assessment.recent_load import LoadOutlook
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth

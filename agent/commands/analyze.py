@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from agent.assessment.hourly_load import KEPT_HOURS
 from agent.assessment.snapshot import Snapshot
+from agent.commands.analyze_report import as_csv, as_table, least_headroom_first
 from agent.commands.argument_types import duration
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
-from agent.commands.fleet_report import as_csv, as_table, least_headroom_first
 from agent.commands.interruption import interruptible
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.progress import progress_of
@@ -115,7 +115,7 @@ def _without_unused_time(query: FleetQuery) -> FleetQuery:
 
 def _draw_plot(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
     """Draw the fleet and return whether that succeeded; a failure is reported on one line."""
-    from agent.commands.fleet_plot import plot_fleet
+    from agent.commands.analyze_plot import plot_fleet
 
     try:
         plot_fleet(path, least_headroom_first(snapshots, now), now)

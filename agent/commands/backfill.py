@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent.assessment.hourly_load import HourlyLoad
-from agent.commands.config_path_options import add_config_option, configured_history
+from agent.commands.config_file_options import add_config_option, configured_history
 from agent.commands.exit_codes import FAILED
 from agent.commands.interruption import interruptible
 from agent.commands.pipeline_options import target_of

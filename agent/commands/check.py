@@ -5,7 +5,7 @@ import os
 from functools import partial
 
 from agent.business_metrics.reader import collector_spec, connection_for
-from agent.commands.config_path_options import add_file_options, load_files
+from agent.commands.config_file_options import add_file_options, load_files
 from agent.commands.exit_codes import FAILED
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load_config

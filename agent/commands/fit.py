@@ -15,7 +15,7 @@ from agent.export.fit_report import RequestedPoint, format_fit
 from agent.support.safe_output import print_error, print_lines
 from models.usl.fit import FitMethod, UslFit, fit
 from models.usl.law import Usl
-from models.usl.load_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
+from models.usl.law_point import LawPoint, at_concurrency, at_residence_time, at_throughput
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -73,7 +73,7 @@ def _number(text: str) -> float:
 
 
 def _parse_load(
-    option: str, parse: Callable[[str], float], point: Callable[[Usl, float], LoadPoint], text: str
+    option: str, parse: Callable[[str], float], point: Callable[[Usl, float], LawPoint], text: str
 ) -> RequestedPoint:
     try:
         value = parse(text)

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from agent.commands.argument_types import timestamp
-from agent.commands.config_path_options import configured_history
+from agent.commands.config_file_options import configured_history
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_contents import extent_lines
 from agent.config.loader import load_config

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.commands.argument_types import duration, timestamp
-from agent.commands.config_path_options import add_config_option
+from agent.commands.config_file_options import add_config_option
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.pipeline_options import target_of
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
-from agent.commands.profile_history import latest_capacity_gains, recorded_profile
+from agent.commands.profile_from_history import latest_capacity_gains, recorded_profile
 from agent.commands.profile_report import as_csv, as_json, as_text
 from agent.config.loader import load_config
 from agent.config.settings import Config, Target

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from agent.commands.argument_types import listen_address
-from agent.commands.config_path_options import add_file_options, load_files
+from agent.commands.config_file_options import add_file_options, load_files
 from agent.config.loader import load_config
 from agent.config.settings import Config
 from agent.support.logs import FORMATS, LEVELS, set_up_logging

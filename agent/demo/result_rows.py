@@ -17,7 +17,7 @@ from agent.window.concurrency import ConcurrencySource
 from models.capacity.result import USL, Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 
 LabelledValue = tuple[str, str]
 

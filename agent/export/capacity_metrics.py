@@ -12,7 +12,7 @@ from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (

@@ -16,8 +16,8 @@ from models.capacity.headroom import headroom_on_curve
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit
 from models.usl.law import Usl
-from models.usl.load_point import LoadPoint
-from models.usl.posterior import CredibleInterval
+from models.usl.law_point import LawPoint
+from models.usl.peak_posterior import CredibleInterval
 
 NEGLIGIBLE_LOSS = 0.02
 """A loss of throughput that measurement errors may explain."""
@@ -36,7 +36,7 @@ class RequestedPoint:
     """A load that the user asked about: its wording, and how to compute its point on the law."""
 
     words: str
-    point: Callable[[Usl], LoadPoint]
+    point: Callable[[Usl], LawPoint]
 
 
 def format_fit(curve: CurveFile, fitted: UslFit, asked: Sequence[RequestedPoint]) -> str:

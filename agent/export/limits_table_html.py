@@ -14,7 +14,7 @@ from agent.export.number_formats import (
 from agent.export.table_html import html_table
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.resource_and_limit import ResourceLimit
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 
 COLUMNS = (
     "resource",

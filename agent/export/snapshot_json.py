@@ -27,7 +27,7 @@ from models.capacity.result import Capacity
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.time_parts import TimeSplit
 from models.usl.fit import UslFit
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 from models.what_if.predicted_value import PredictedValue
 
 JsonObject = dict[str, Any]

@@ -5,7 +5,7 @@ import math
 from collections import deque
 from dataclasses import replace
 
-from agent.assessment import hour_ahead_load
+from agent.assessment import recent_load
 from agent.assessment.hourly_load import KEPT_HOURS
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import AssessmentState
@@ -212,7 +212,7 @@ class HistoryRecorder:
             )
             for width, count in (
                 (HOUR_SECONDS, KEPT_HOURS),
-                (STEP_SECONDS, hour_ahead_load.KEPT_STEPS),
+                (STEP_SECONDS, recent_load.KEPT_STEPS),
             )
         )
 

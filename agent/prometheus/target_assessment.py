@@ -7,8 +7,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from agent.assessment.forecaster import forecast_saturation
-from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.recent_load import RecentLoad
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.recent_load import RecentLoad
 from agent.replay.recorded_samples import STATUS, Reading
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Interval, Window, compute_intervals

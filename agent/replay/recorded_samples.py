@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agent.window.resource_utilisation import BUSY_CPU_COUNTERS
 from collectors.base import Sample
-from collectors.thread_counts import WAITING_FOR_LOCKS
+from collectors.threads_table import WAITING_FOR_LOCKS
 
 STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"
 CPUS, SERVER_CPUS = "cpus", "server_cpus"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.hour_ahead_load import RecentLoad
+from agent.assessment.recent_load import RecentLoad
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.hour_ahead_load import LoadOutlook, RecentLoad
 from agent.assessment.outlier_counts import OutlierCounts
+from agent.assessment.recent_load import LoadOutlook, RecentLoad
 from agent.assessment.snapshot import AssessmentState, ClassSlasState, SlaState
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes

@@ -27,7 +27,7 @@ from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import MAX_VERSION_LENGTH, Connection
 from collectors.endpoint import Endpoint
 from collectors.server_clock import SERVER_TIME
-from collectors.thread_counts import APPLYING, WAITING
+from collectors.threads_table import APPLYING, WAITING
 from models.group.node_time_split import Replication, add_replication, mean_replication
 from models.group.ntp_clock_filter import ClockOffset, RoundTrip, add_round_trip, clock_offset
 

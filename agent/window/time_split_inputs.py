@@ -10,7 +10,7 @@ import numpy as np
 from agent.config.resources import DISK
 from agent.window.sample_columns import SampleColumns
 from collectors.base import MILLISECOND
-from collectors.thread_counts import WAITING_FOR_LOCKS
+from collectors.threads_table import WAITING_FOR_LOCKS
 from models import rates
 from models.arrays import Array
 

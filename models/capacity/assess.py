@@ -29,8 +29,8 @@ from models.capacity.observed_peak import ObservedPeak, find_observed_peak, satu
 from models.capacity.outliers import find_outliers
 from models.capacity.oversubscription_loss import ClientConnections, filling_concurrency
 from models.capacity.plateau import find_plateau
-from models.capacity.present_neighbour_use import lower_bound_at_present
-from models.capacity.residence_response import ignores_load
+from models.capacity.present_use_by_others import lower_bound_at_present
+from models.capacity.residence_ignores_load import ignores_load
 from models.capacity.resource_and_limit import FULL_UTILISATION, MAX_LIMIT_RATIO, ResourceLimit
 from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
@@ -39,7 +39,7 @@ from models.numerics import median, quantile
 from models.shared_constants import MAJORITY, MIN_LASTING, SEEN_QUANTILE
 from models.trust import MAX_ERROR, Trust
 from models.usl.fit import UslFit, fit_bayes
-from models.usl.points_and_residuals import LAW_PARAMETERS
+from models.usl.points_and_scatter import LAW_PARAMETERS
 
 
 def assess_capacity(seen: Observations) -> Capacity:

@@ -16,9 +16,9 @@ from models.capacity.change_points import Regimes
 from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift, latest_cost_change
-from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuation
 from models.capacity.cpu_frequency_check import clock_rise
 from models.capacity.estimate import Estimate
+from models.capacity.fluctuation_between_periods import cost_fluctuation, others_fluctuation
 from models.capacity.goodness_of_fit import Finding, error_at_highest_loads
 from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers

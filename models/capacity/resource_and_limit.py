@@ -22,7 +22,7 @@ from models.shared_constants import (
     SIGNIFICANT_Z,
 )
 from models.trust import FULL_LOAD, Trust
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 
 
 class LimitReason(ReasonEnum):

@@ -54,7 +54,7 @@ from models.shared_constants import (
     SIGNIFICANT_Z,
 )
 from models.trust import TRUSTED_RATIO, Trust, trust_of
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 
 LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
 """How far from the limit of a straight line, in ln X, a limit is sought."""

@@ -16,7 +16,7 @@ from models.reason_enum import ReasonEnum
 from models.shared_constants import MIN_POINTS
 from models.trust import FULL_LOAD, Reason, Trust
 from models.usl.fit import UslFit, fit_bayes
-from models.usl.points_and_residuals import LAW_PARAMETERS
+from models.usl.points_and_scatter import LAW_PARAMETERS
 
 
 class ScalingReason(ReasonEnum):

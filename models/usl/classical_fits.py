@@ -7,7 +7,7 @@ import numpy as np
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE, TINY
 from models.usl.law import SIGMA_BOUND, Usl, bounded_law
-from models.usl.points_and_residuals import Points
+from models.usl.points_and_scatter import Points
 from models.usl.residence_curve import fit_curve
 
 

@@ -15,9 +15,9 @@ from models.shared_constants import CERTAIN_Z, FAR_RATIO, SIGNIFICANT_Z, TOLERAT
 from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import least_squares_on_throughput, linearise
 from models.usl.law import Usl
+from models.usl.peak_posterior import CredibleInterval, LawIntervals, Posterior, posterior_of
 from models.usl.peak_posterior_grid import LIVE_PRIOR, N_RANGE, TABLE_PRIOR, PeakPrior
-from models.usl.points_and_residuals import LAW_PARAMETERS, Points, scatter_about
-from models.usl.posterior import CredibleInterval, LawIntervals, Posterior, posterior_of
+from models.usl.points_and_scatter import LAW_PARAMETERS, Points, scatter_about
 from models.usl.residence_curve import find_outlying_points, fit_curve
 
 SUPERLINEAR_SHARE = 0.2

@@ -20,7 +20,7 @@ from models.arrays import Array
 from models.numerics import NEGLIGIBLE, ROUNDING
 from models.robust_regression import MIN_FREEDOM
 from models.shared_constants import QUERY_VARIATION
-from models.usl.points_and_residuals import Points
+from models.usl.points_and_scatter import Points
 from models.usl.residence_curve import ResidenceCurve, powers_of
 
 GRID_SIZE = 48

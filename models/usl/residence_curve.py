@@ -15,7 +15,7 @@ from models.numerics import NEGLIGIBLE, median
 from models.robust_regression import MAD_TO_DEVIATION, REWEIGHTING_STEPS, TOTAL_WEIGHT
 from models.shared_constants import CERTAIN_Z, EPISODE_SHARE
 from models.usl.parabola_nnls import ZERO_COEFFICIENTS, Coefficients, fit_non_negative
-from models.usl.points_and_residuals import Points
+from models.usl.points_and_scatter import Points
 
 RELATIVE_ERROR = 0.02
 """The error of a throughput whose concurrency is exact; the unit of the effective variance."""

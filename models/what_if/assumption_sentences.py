@@ -2,7 +2,7 @@
 
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, LimitKind
-from models.what_if.residence_at_other_load import measured_load_at
+from models.what_if.measured_at_other_load import measured_load_at
 
 
 def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:

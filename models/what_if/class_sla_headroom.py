@@ -15,7 +15,6 @@ from models.arrays import Array
 from models.numerics import NEGLIGIBLE, QUANTILES, quantiles
 from models.response_time_histogram import ResponseTimes
 from models.what_if.current_state import CurrentState
-from models.what_if.posterior_draws import independent_normals
 from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla_headroom import (
     MIN_LOAD_FACTOR,
@@ -24,6 +23,7 @@ from models.what_if.sla_headroom import (
     load_factors_at_sla,
 )
 from models.what_if.sla_result import SlaReason
+from models.what_if.uncertainty_draws import independent_normals
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from models.attribution.capacity_gain import MIN_LEFT
 from models.numerics import ROUNDING
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, LimitKind, SharesByClass
-from models.what_if.posterior_draws import Draws, draw_share
+from models.what_if.uncertainty_draws import Draws, draw_share
 
 INTERFERENCE_DEVIATION = 0.12
 """Deviation of the additional cost that a class causes for others' calls, relative to its share:

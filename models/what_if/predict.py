@@ -10,11 +10,11 @@ from models.numerics import QUANTILES
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentLoad, CurrentState, LimitKind
 from models.what_if.effects import limit_factors
-from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
+from models.what_if.measured_at_other_load import from_measured
 from models.what_if.predicted_value import PredictedValue
 from models.what_if.residence import residence_times
-from models.what_if.residence_at_other_load import from_measured
-from models.what_if.unanswerable import unknown_effects
+from models.what_if.uncertainty_draws import Draws, draws_of, widen_untrusted
+from models.what_if.unknown_effects import unknown_effects
 
 
 @dataclass(frozen=True)

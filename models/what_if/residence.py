@@ -21,7 +21,7 @@ from models.usl.law import Usl
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse
 from models.what_if.effects import lambda_factor, time_factor, workload_factor
-from models.what_if.posterior_draws import Draws
+from models.what_if.uncertainty_draws import Draws
 
 MAX_UTILISATION = 1 - MIN_NOISE
 """The greatest utilisation of a resource that counts until a change fills it; likewise the greatest

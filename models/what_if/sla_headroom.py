@@ -13,10 +13,10 @@ from models.numerics import CONFIDENCE, QUANTILES, TINY, quantiles
 from models.shared_constants import MAJORITY, MIN_NOISE
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind
-from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
 from models.what_if.predicted_value import PredictedValue
 from models.what_if.residence import MAX_UTILISATION, residence_times, unexplained_part
 from models.what_if.sla_result import SlaHeadroom, SlaReason, capped_at_zero, unknown_headroom
+from models.what_if.uncertainty_draws import Draws, draws_of, widen_untrusted
 
 MIN_LOAD_FACTOR = 0.02
 """The lowest load that is considered, relative to today's."""

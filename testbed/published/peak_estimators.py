@@ -14,7 +14,7 @@ import scipy
 from models.arrays import Array
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit, fit
-from models.usl.posterior import CredibleInterval
+from models.usl.peak_posterior import CredibleInterval
 
 
 @dataclass(frozen=True)

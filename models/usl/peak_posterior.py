@@ -26,7 +26,7 @@ from models.usl.peak_posterior_grid import (
     narrowed_grid,
     vertex,
 )
-from models.usl.points_and_residuals import Points
+from models.usl.points_and_scatter import Points
 from models.usl.residence_curve import ResidenceCurve, fit_power
 
 SHARPNESSES = (1.0, 2.0)

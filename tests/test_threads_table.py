@@ -7,7 +7,7 @@ import pytest
 from collector_session import connected
 from conftest import ServerFactory
 
-from collectors import status, thread_counts
+from collectors import status, threads_table
 from collectors.connection import Connection
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import wait_until
@@ -19,7 +19,7 @@ Counts = tuple[float, float]
 
 def running_threads(connection: Connection) -> Callable[[], Counts]:
     """What reads how many threads run that are no client's, and how many others."""
-    counted, known = (found.prepare(connection).read for found in (thread_counts, status))
+    counted, known = (found.prepare(connection).read for found in (threads_table, status))
     assert counted is not None
     assert known is not None
 

@@ -9,7 +9,7 @@ from capacity_days import INTERVALS, observed, residing
 from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.residence_response import ignores_load
+from models.capacity.residence_ignores_load import ignores_load
 from models.trust import Trust
 from testbed.simulated.servers import Server, erlang_server, law_server
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.assessment.snapshot import Snapshot
-from agent.commands.fleet_report import FleetRow
+from agent.commands.analyze_report import FleetRow
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.figure_files import new_figure, write_figure
 from agent.export.number_formats import format_number
