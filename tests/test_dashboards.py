@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.cog.plugins import register_default_plugins
-from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import RULES, parsed
@@ -73,6 +70,10 @@ def test_there_is_a_dashboard_of_one_server_and_one_of_all() -> None:
 @every_dashboard
 def test_grafanas_schema_knows_every_key(path: Path) -> None:
     """What Grafana's own library reads and writes again is complete."""
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
     register_default_plugins()
     board = board_of(path)
     again = json.loads(JSONEncoder().encode(Dashboard.from_json(board)))

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -139,21 +139,22 @@ def test_a_small_file_that_expands_without_end_is_refused(folder: Path, text: st
     assert told(load_web_config, path)
 
 
-LARGE = {
-    "comment": "#" + "x" * 20_000_000,
-    "comments": "# x\n" * 260_000,
-    "keys": "".join(f"k{number}: 1\n" for number in range(200_000)),
-    "fewer keys": "".join(f"k{number}: 1\n" for number in range(70_000)),
-    "a list": "targets: [" + "a," * 300_000 + "]",
-    "mistakes": "targets:\n" + "- {name: a}\n" * 5_000,
+LARGE: dict[str, Callable[[], str]] = {
+    "comment": lambda: "#" + "x" * 20_000_000,
+    "comments": lambda: "# x\n" * 260_000,
+    "keys": lambda: "".join(f"k{number}: 1\n" for number in range(200_000)),
+    "fewer keys": lambda: "".join(f"k{number}: 1\n" for number in range(70_000)),
+    "a list": lambda: "targets: [" + "a," * 300_000 + "]",
+    "mistakes": lambda: "targets:\n" + "- {name: a}\n" * 5_000,
 }
+"""Made when they are needed: each process of a run loads this module."""
 
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=list(LARGE))
-def test_a_file_that_is_too_large_is_refused_at_once(folder: Path, text: str) -> None:
+def test_a_file_that_is_too_large_is_refused_at_once(folder: Path, text: Callable[[], str]) -> None:
     """With few lines and little work: a reload stops the loop that pings the watchdog."""
     path = folder / "config.yaml"
-    path.write_text(text)
+    path.write_text(text())
     for read in (load_config, load_web_config):
         started = time.thread_time()
         problems = told(read, path)

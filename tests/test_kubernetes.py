@@ -4,7 +4,6 @@ import copy
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -13,9 +12,9 @@ from testbed.real.server_programs import ROOT
 
 MANIFEST = ROOT / "deploy/kubernetes/mysql-with-headroom.yaml"
 VERSIONS = ("1.29", "1.37")  # the oldest that we name, and the newest whose schema there is
-DOCUMENTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFEST.read_text()))
+DOCUMENTS: list[dict[str, Any]] = list(yaml.load_all(MANIFEST.read_text(), Loader=yaml.CSafeLoader))
 BY_KIND = {document["kind"]: document for document in DOCUMENTS}
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+COMPOSE = yaml.load((ROOT / "docker-compose.yml").read_text(), Loader=yaml.CSafeLoader)["services"]
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -31,11 +30,22 @@ def container(name: str) -> dict[str, Any]:
     return dict(found)
 
 
+def complaint(document: dict[str, Any], version: str) -> str:
+    """What the published schema refuses of a document; nothing of a good one."""
+    from kubernetes_validate import ValidationError, validate
+
+    try:
+        validate(document, version, strict=True)
+    except ValidationError as error:
+        return str(error)
+    return ""
+
+
 @each_version
 @pytest.mark.parametrize("kind", sorted(BY_KIND))
 def test_the_published_schema_accepts_the_manifest(version: str, kind: str) -> None:
     """Every field is known to Kubernetes, with a value of its type."""
-    kubernetes_validate.validate(BY_KIND[kind], version, strict=True)
+    assert complaint(BY_KIND[kind], version) == ""
 
 
 def broken(path: str, value: object) -> dict[str, Any]:
@@ -62,8 +72,7 @@ def broken(path: str, value: object) -> dict[str, Any]:
 )
 def test_the_schema_would_refuse_a_mistake(version: str, path: str, value: object) -> None:
     """A misspelt field, or one of another type."""
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(broken(path, value), version, strict=True)
+    assert complaint(broken(path, value), version)
 
 
 def test_the_agent_accepts_its_configuration(tmp_path: Path) -> None:
