@@ -203,9 +203,9 @@ def stop(now):
 worker = scheduled_thread.Worker("test", [lambda now: now + 0.25, stop, lambda now: now + 0.25])
 worker.start()
 for line in sys.stdin:
+    print(worker.late_seconds, flush=True)
     if line.strip():
         requests.append(signal.SIGSTOP)
-    print(worker.late_seconds, flush=True)
 """
 
 
@@ -221,16 +221,19 @@ def added_by_a_suspension(threshold: float, *, during_a_run: bool) -> float:
             print(request, file=process.stdin, flush=True)
             return float(process.stdout.readline())
 
-        late()
-        time.sleep(0.5)
-        before = late("stop" if during_a_run else "")
-        if not during_a_run:
-            process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-        time.sleep(2.0)
-        process.send_signal(signal.SIGCONT)
-        time.sleep(0.5)
-        return late() - before
+        try:
+            late()
+            time.sleep(0.5)
+            before = late("stop" if during_a_run else "")
+            if not during_a_run:
+                process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+            time.sleep(2.0)
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.5)
+            return late() - before
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("during_a_run", [False, True], ids=["waiting", "running"])
